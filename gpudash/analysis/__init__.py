@@ -1,1 +1,1 @@
-"""Snapshot -> meaning."""
+"""What a snapshot means."""

@@ -1,4 +1,4 @@
-"""What a GPU or a MIG instance does, from any source: every threshold of it is here."""
+"""The activity of a GPU or a MIG instance, from any source, with all of its thresholds."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from gpudash.model.state import BUSY, FREE, HELD, IN_USE, UNKNOWN, State
 from gpudash.model.units import floor_tenths
 
 BUSY_PERCENT = 5.0
-"""Utilization from which a GPU computes: a display alone takes a few percent."""
+"""Utilization from which a GPU counts as computing: a display alone takes a few percent."""
 IDLE_PERCENT = 1.0
-"""Utilization below which it does nothing: NVML counts whole percents."""
+"""Utilization below which it counts as idle: NVML reports whole percents."""
 PAUSE_SECONDS = 300.0
-"""A rest is a pause until it has lasted so long: jobs load, save, evaluate."""
+"""A shorter rest is a pause: jobs load, save, evaluate."""
 NOTABLE_BYTES = 1 << 30
-"""Memory in use that holds a GPU: up to this a driver, a display or an empty context takes."""
+"""Memory in use that holds a GPU: drivers, displays and empty contexts take up to this."""
 _NOTABLE_SHARE = 0.05
 
 
 def activity(device: AnyDevice, *, is_held: bool, is_idle: bool) -> State:
     """Return what a device does: busy, held idle, in use, free or unknown.
 
-    `is_held` says whether processes, a job or notable memory take it, `is_idle` whether whatever
-    takes it is known to do nothing. A utilization that is not known is not taken for 0 %, except
-    that of a MIG instance, which the driver never reports.
+    `is_held` says whether processes, a job or notable memory occupy it, `is_idle` whether its
+    holders are known to do nothing. An unknown utilization does not count as 0 %, except for a MIG
+    instance, whose utilization the driver never reports.
     """
     percent = load_percent(device)
     if percent is not None and percent >= BUSY_PERCENT:
@@ -35,31 +35,31 @@ def activity(device: AnyDevice, *, is_held: bool, is_idle: bool) -> State:
 
 
 def load_percent(device: AnyDevice) -> float | None:
-    """Return the utilization, of MIG instances the SM activity; None if neither is known."""
+    """Return the utilization, or the SM activity of a MIG instance; None if neither is known."""
     used = device.gpu_utilization_percent
     return device.sm_active_percent if used is None else used
 
 
 def notable(amount: float | None, total: float | None) -> bool:
-    """Return whether an amount of the total memory of a device holds it: 1 GiB or 5 % of it."""
+    """Return whether an amount of a device's total memory holds it: 1 GiB or 5 %."""
     if amount is None:
         return False
     return amount >= NOTABLE_BYTES or bool(total and amount >= _NOTABLE_SHARE * total)
 
 
 def has_host_pages(device: Device) -> bool:
-    """Whether the host manages the memory as a part of its own, as on Grace Hopper.
+    """Whether the memory is part of the host's, as on Grace Hopper.
 
-    Drivers before R580 do not report how it is addressed; they report the link to the CPU.
+    Drivers before R580 do not report the addressing mode, but they report the link to the CPU.
     """
     is_linked = device.addressing_mode is None and bool(device.c2c_mode)
     return is_linked or device.addressing_mode == "ats"
 
 
 def holds_memory(device: Device) -> bool:
-    """Whether the memory in use of a device of this host shows that it is held.
+    """Whether the memory in use on a device of this host shows that it is held.
 
-    It does not where the memory is the host's, or the host keeps pages in it.
+    It does not if the memory is the host's, or if the host keeps pages in it.
     """
     if device.unified_memory or has_host_pages(device):
         return False
@@ -72,7 +72,7 @@ def is_rest(idle_seconds: float | None) -> bool:
 
 
 class Rest:
-    """Since when one device has not computed, and since when it has been held, as it is watched."""
+    """Since when a device has not computed and has been held, updated as it is watched."""
 
     __slots__ = ("_held_at", "_idle_at", "_is_known")
 
@@ -82,7 +82,7 @@ class Rest:
         self._is_known = False
 
     def use(self, percent: float | None, now: float) -> None:
-        """Take its utilization; one that is not known is not taken for 0 %."""
+        """Add a utilization; None does not count as 0 %."""
         if percent is None or percent >= IDLE_PERCENT:
             self._idle_at = None
             if self.is_held_long:
@@ -92,7 +92,7 @@ class Rest:
             self._idle_at = now
 
     def hold(self, now: float, *, is_held: bool, since: float | None = None) -> None:
-        """Take whether it is held; `since` counts for one that was held when first seen."""
+        """Set whether it is held; `since` applies to one that was held when first seen."""
         if not is_held:
             self._held_at = None
         elif self._held_at is None:
@@ -100,7 +100,7 @@ class Rest:
         self._is_known = True
 
     def extend(self, *, idle_at: float | None = None, held_at: float | None = None) -> None:
-        """Take since when it is known to have rested, or to have been held, before it was seen."""
+        """Add earlier times since which it is known to have rested or been held."""
         if idle_at is not None and self._idle_at is not None:
             self._idle_at = min(self._idle_at, idle_at)
         if held_at is not None:
@@ -108,22 +108,22 @@ class Rest:
 
     @property
     def is_held_long(self) -> bool:
-        """Whether it was held when first seen, and it is not known since when."""
+        """Whether it was held when first seen, since an unknown time."""
         return self._held_at == 0.0
 
     def begin(self, at: float) -> None:
-        """Take since when it is known to have rested and to have been held, and not longer."""
+        """Set the time since which it has rested and been held, and not longer."""
         self.extend(idle_at=at)
         self._held_at = at
 
     def follow(self, before: Rest) -> None:
-        """Take since when it has rested and been held under another name."""
+        """Take over the times that it had under another name."""
         self.extend(idle_at=before._idle_at, held_at=before._held_at)
 
     def seconds(self, now: float) -> float | None:
-        """Return how long it has not computed, at least; None if it does or is not known.
+        """Return how long it has at least not computed; None if it does or if unknown.
 
-        The time in which it was free does not count for who holds it.
+        For its present holder, the time in which it was free does not count.
         """
         if self._idle_at is None:
             return None
@@ -132,23 +132,23 @@ class Rest:
 
 
 class RestClock:
-    """The rests of devices, from sample to sample."""
+    """The rest times of devices, from sample to sample."""
 
     def __init__(self) -> None:
         self._rests: dict[str, Rest] = {}
         self._before = self._rests
 
     def begin(self) -> None:
-        """Begin with another sample: what is not in it is forgotten."""
+        """Begin another sample: devices that are not in it are forgotten."""
         self._before, self._rests = self._rests, {}
 
     def idle_seconds(
         self, key: str, device: AnyDevice, now: float, *, is_held: bool
     ) -> float | None:
-        """Return how long a device has not computed, at least; None if it does or is not known."""
+        """Return how long a device has at least not computed; None if it does or if unknown."""
         percent = load_percent(device)
         if percent is None or percent >= IDLE_PERCENT:
-            # Whatever it does next begins later, like its rest.
+            # Its next holding begins later, like its rest.
             return None
         rest = self._rests[key] = self._before.get(key) or Rest()
         rest.use(percent, now)

@@ -1,8 +1,8 @@
-"""The processes as a forest: parents above children, with tree lines, siblings in a given order.
+"""The processes as a forest: parents above children, with tree lines, siblings in order.
 
-Only processes that use a GPU are rows. One whose parent is not shown stands below its nearest
-ancestor that is; without any, it stands beside the others that the same parent started, as the
-workers of a launcher do, tied by an opening line.
+Only processes that use a GPU are rows. If the parent is not shown, a process is below its nearest
+ancestor that is; without any, it is beside the others that the same parent started, such as the
+workers of a launcher, joined by an opening line.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ TREE = Column[ProcessRow](
     sort_key=lambda row: 0,
     width=0,
 )
-"""An order, not a column on screen: all are equal in it, so that siblings stay as they were."""
+"""An order without a column on the screen: all compare equal, so that siblings keep theirs."""
 
 _MAX_INDENT = 30
-"""Cells of tree lines: a fork bomb must not push the commands off the screen."""
+"""Maximum width of tree lines: a fork bomb must not push the commands off the screen."""
 _MAX_STEPS = 64
-"""Ancestors in the list that are asked for one that is shown."""
+"""Maximum number of ancestors to search for one that is shown."""
 _INIT = 1
 _OPENING, _BRANCH, _LAST, _TRUNK, _BLANK = "┌─ ", "├─ ", "└─ ", "│  ", "   "
 _IN_ASCII = str.maketrans("┌├└│─", ",|`|-")
 
 
 def forest(rows: Sequence[ProcessRow], everything: Iterable[ProcessRow]) -> list[ProcessRow]:
-    """Return rows as a forest; `everything` also has those that are not shown."""
+    """Return rows as a forest; `everything` includes hidden ones."""
     parents = {row.process.pid: row.process.parent_pid for row in everything}
     shown = {row.process.pid for row in rows}
     below: dict[int, list[ProcessRow]] = {}
@@ -46,7 +46,7 @@ def forest(rows: Sequence[ProcessRow], everything: Iterable[ProcessRow]) -> list
     arranged: list[ProcessRow] = []
     for siblings in roots.values():
         arranged += _descend(siblings, below)
-    for siblings in [*below.values()]:  # of processes that are each other's ancestors
+    for siblings in [*below.values()]:  # Processes that are each other's ancestors.
         arranged += [row._replace(branch="") for row in siblings]
     return arranged
 
@@ -70,7 +70,7 @@ def _shown_ancestor(row: ProcessRow, parents: dict[int, int | None], shown: set[
 def _descend(
     roots: Sequence[ProcessRow], below: dict[int, list[ProcessRow]]
 ) -> Iterator[ProcessRow]:
-    """Yield roots, each above its descendants, which are taken out of `below`."""
+    """Yield roots, each above its descendants, which are removed from `below`."""
     tied = len(roots) > 1
     waiting = [*_level(roots, "", opening=True)] if tied else [(roots[0], "", "")]
     waiting.reverse()
@@ -84,7 +84,7 @@ def _descend(
 def _level(
     siblings: Sequence[ProcessRow], indent: str, *, opening: bool = False
 ) -> Iterator[tuple[ProcessRow, str, str]]:
-    """Yield each of some siblings with its tree lines, and those of what is below it."""
+    """Yield each of some siblings with its tree lines, and its descendants."""
     for number, row in enumerate(siblings):
         is_last = number == len(siblings) - 1
         own = _OPENING if opening and number == 0 else _LAST if is_last else _BRANCH

@@ -25,55 +25,55 @@ _MAX_RELATIVES = 512
 
 
 class Variable(Struct, frozen=True, kw_only=True):
-    """One variable of an environment, as it was when the process was started."""
+    """One variable of an environment, as it was when the process started."""
 
     name: SafeText
     value: SafeText
     is_secret: bool
-    """Whether the value is masked until it is asked for."""
+    """Whether the value is masked until requested."""
 
 
 class Inspection(Struct, frozen=True, kw_only=True):
-    """What /proc has about a process beyond its row; None is what may not be read."""
+    """Data of a process from /proc beyond its row; None if not readable."""
 
     pid: int
     taken_at: float
-    """Seconds of a clock that only runs forward, for rates."""
+    """Seconds of a monotonic clock, for rates."""
     reason: str | None = None
-    """Why parts of it, or all, are None; None itself if nothing is missing."""
+    """Why some or all of it is None; None itself if nothing is missing."""
     exited: bool = False
-    """Whether the process has ended; not known of a simulated or another host."""
+    """Whether the process has ended; unknown for a simulated or another host."""
     ancestors: tuple[Relative, ...] = ()
     """The oldest first, the parent last."""
     descendants: tuple[Relative, ...] = ()
-    """Each behind its parent."""
+    """Each after its parent."""
     environment: tuple[Variable, ...] | None = None
     visible: VisibleDevices | None = None
     command_line: tuple[SafeText, ...] | None = None
-    """With its secrets, unlike in a snapshot: nothing of this leaves this process."""
+    """With secrets, unlike in a snapshot: it never leaves this process."""
     usage: Usage = Usage()
 
 
 def inspect(process: Process, snapshot: Snapshot) -> Inspection:
-    """Read the details of a process; of a simulated or another host there are none."""
+    """Read the details of a process; a simulated or another host has none."""
     reason = _unreadable(process, snapshot)
     if reason is not None:
         return _nothing(process, reason)
     seen = _read(process, snapshot)
-    # What was read belongs to this process only if it is still the same one.
+    # The data belong to this process only if it is still the same one.
     gone = _unreadable(process, snapshot)
     return seen if gone is None else _nothing(process, gone)
 
 
 def inspect_elsewhere(process: Process, host: str | None) -> Inspection:
-    """Return the details of a process of another host, or of a recording (None): none."""
+    """Return the empty details of a process on another host, or in a recording (None)."""
     if host is None:
         return _nothing(process, "this is a recording: /proc was not recorded")
     return _nothing(process, f"this is {clean(host)}: gpudash reads only the /proc of its own host")
 
 
 class IoRates(NamedTuple):
-    """Bytes per second; None is what is not known."""
+    """Bytes per second; None if unknown."""
 
     read: float | None = None
     written: float | None = None
@@ -82,7 +82,7 @@ class IoRates(NamedTuple):
 
 
 def io_rates(before: Inspection, after: Inspection) -> IoRates:
-    """Return what a process did on disks and networks between two inspections of it."""
+    """Return a process's disk and network I/O between two inspections of it."""
     elapsed = after.taken_at - before.taken_at
 
     def rate(first: int | None, last: int | None) -> float | None:
@@ -100,7 +100,7 @@ def io_rates(before: Inspection, after: Inspection) -> IoRates:
 
 
 def cpu_percents(before: Inspection, after: Inspection) -> dict[ProcessKey, float]:
-    """Return the CPU time of the relatives of a process between two inspections; 100 is a core."""
+    """Return the CPU use of a process's relatives between two inspections; 100 is a core."""
     elapsed = after.taken_at - before.taken_at
     first, last = (
         {each.process.key: each.cpu_seconds for each in (*seen.ancestors, *seen.descendants)}
@@ -166,7 +166,7 @@ def _refusal_text(refusal: OSError, process: Process) -> str:
 
 
 def _raw_environment(pid: int) -> list[tuple[bytes, bytes]]:
-    """Return names and values, the last one dropped where the environment is absurdly long."""
+    """Return names and values, without the last if the environment is absurdly long."""
     raw = processes.read_environ(pid, _MAX_ENVIRONMENT_BYTES + 1)
     entries = raw.split(b"\0")
     if len(raw) > _MAX_ENVIRONMENT_BYTES:

@@ -1,4 +1,4 @@
-"""Labels for people: of devices, GPU ranges and commands, and what CUDA_VISIBLE_DEVICES means."""
+"""Labels for devices, GPU ranges and commands, and the meaning of CUDA_VISIBLE_DEVICES."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def gpu_ranges(devices: Iterable[ProcessDevice | Device], mig_labels: Mapping[st
 
 
 def mig_labels(devices: Sequence[Device]) -> dict[str, str]:
-    """Return the labels of the MIG instances alone, as `gpu_ranges` takes them."""
+    """Return the labels of the MIG instances, for `gpu_ranges`."""
     labels = device_labels(devices)
     return {device.key: labels[device.key] for device in devices if device.is_mig}
 
 
 def used_gpus(shares: Iterable[ProcessDevice], devices: Sequence[Device]) -> str:
-    """Return the devices that several processes use, each once: `0-3`."""
+    """Return the devices that processes use, each once: `0-3`."""
     unique = {share.uuid or str(share.index): share for share in shares}
     return gpu_ranges(unique.values(), mig_labels(devices))
 
@@ -60,7 +60,7 @@ def index_ranges(indices: Iterable[int]) -> str:
 
 
 def _sort_key(part: str) -> tuple[int, int]:
-    """Return the sort key of a label or a range: last if its GPU is not known."""
+    """Return the sort key of a label or a range: last if its GPU is unknown."""
     gpu, _, rest = part.replace("-", ":").partition(":")
     return (int(gpu) if gpu.isdigit() else sys.maxsize, int(rest or 0))
 
@@ -86,7 +86,7 @@ def short_name(device: Device) -> str:
 
 
 def product(name: str) -> str:
-    """Return a full name of a product without brand names, all of it if nothing else is there."""
+    """Return a full product name without brand names, or all of it if nothing else remains."""
     short = name
     for maker in _MAKERS:
         short = short.removeprefix(maker)
@@ -96,9 +96,9 @@ def product(name: str) -> str:
 
 
 def told_apart(names: Iterable[str]) -> dict[str, str]:
-    """Return full names of products with the fewest words that tell them apart: `A100`, `H100`.
+    """Return full product names with the fewest words that distinguish them: `A100`, `H100`.
 
-    The words are those before a space or a hyphen, up to one with a digit at least.
+    Words end at a space or a hyphen, and are kept at least up to one with a digit.
     """
     words = {name: re.findall(r"[ -]?[^ -]+", product(name)) for name in names}
     short = {}
@@ -113,9 +113,9 @@ def told_apart(names: Iterable[str]) -> dict[str, str]:
 
 
 def pcie_link(device: Device) -> str:
-    """Return generation and lanes of the link as it is now: `gen4 x16`, `gen? x16`.
+    """Return present generation and lanes of the link: `gen4 x16`, `gen? x16`.
 
-    It is `ABSENT` where neither is known.
+    `ABSENT` if neither is known.
     """
     known = device.pcie_link_generation, device.pcie_link_width
     if known == (None, None):
@@ -125,7 +125,7 @@ def pcie_link(device: Device) -> str:
 
 
 def whose(name: str | None, username: str | None, pid: int | None) -> str:
-    """Return `bob's python (PID 4242)` without unknown parts; a long name is cut."""
+    """Return `bob's python (PID 4242)` without unknown parts, shortening a long name."""
     short = str(clean(name or "process"))
     if len(short) > _MAX_NAME:
         short = f"{short[: _MAX_NAME - 3]}..."
@@ -134,24 +134,24 @@ def whose(name: str | None, username: str | None, pid: int | None) -> str:
 
 
 def owner(process: Process) -> SafeText | None:
-    """Return whose a process is, `(exited)` where only that is known of it, None if nothing is."""
+    """Return a process's owner, `(exited)` if only that is known, None if nothing is."""
     if process.username is None and process.hidden_reason == EXITED:
         return SafeText(f"({EXITED})")
     return process.username
 
 
 def command(process: Process) -> str:
-    """Return the command line as a shell would take it, or `(reason)` when it is hidden."""
+    """Return the command line in shell syntax, or `(reason)` if it is hidden."""
     return _command(process, process.command_line)
 
 
 def short_command(process: Process) -> str:
-    """Return the command line with the program's folder left out."""
+    """Return the command line without the program's folder."""
     return _command(process, _without_folder(process.command_line))
 
 
 def _without_folder(line: Sequence[str] | None) -> Sequence[str] | None:
-    # A title that a process gave itself ("nginx: worker /etc/nginx") is no path.
+    # A title that a process gave itself ("nginx: worker /etc/nginx") is not a path.
     if not line or " " in line[0]:
         return line
     return (line[0].rpartition("/")[2] or line[0], *line[1:])
@@ -168,19 +168,19 @@ def _command(process: Process, line: Sequence[str] | None) -> str:
 
 
 class VisibleDevices(Struct, frozen=True, kw_only=True):
-    """What CUDA shows to a process: the index in `devices` is the number after `cuda:`."""
+    """The devices that CUDA shows to a process: an index in `devices` is that after `cuda:`."""
 
     value: str | None
-    """The variable as it is set, None if it is not."""
+    """The variable, None if it is not set."""
     devices: tuple[Device, ...]
     is_guess: bool
-    """Whether an index may mean another GPU than the one given here."""
+    """Whether an index may mean another GPU than given here."""
     remarks: tuple[str, ...]
-    """Why entries were dropped and why it is a guess, a sentence each."""
+    """Why entries were dropped, and why it is a guess, a sentence each."""
 
 
 def visible_devices(environment: Mapping[str, str], devices: Sequence[Device]) -> VisibleDevices:
-    """Return the devices that CUDA shows to a process with that environment."""
+    """Return the devices that CUDA shows to a process with this environment."""
     value = environment.get(_VISIBLE_DEVICES)
     remarks: list[str] = []
     if value is None:
@@ -230,7 +230,7 @@ def _device(word: str, devices: Sequence[Device]) -> Device | None:
 
 
 def _old_mig_name(device: Device) -> str:
-    """Return `mig-gpu-UUID/GI/CI`, as drivers before 470 name an instance."""
+    """Return `mig-gpu-UUID/GI/CI`, the name of an instance for drivers before 470."""
     parts = (device.parent_uuid, device.gpu_instance_id, device.compute_instance_id)
     return "mig-{}/{}/{}".format(*parts).lower()
 
@@ -240,7 +240,7 @@ def _has_index(value: str) -> bool:
 
 
 def _doubts(environment: Mapping[str, str], devices: Sequence[Device]) -> list[str]:
-    """Return why an index may not be NVML's."""
+    """Return why an index may differ from NVML's."""
     doubts: list[str] = []
     models = {device.name for device in devices if device.name and not device.is_mig}
     if environment.get(_DEVICE_ORDER) != "PCI_BUS_ID" and len(models) > 1:

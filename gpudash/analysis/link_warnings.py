@@ -1,4 +1,4 @@
-"""What is wrong with how GPUs are connected: jobs without P2P, reduced links, missing GPUs."""
+"""Faults of connections between GPUs: jobs without P2P, reduced links, missing GPUs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX_NAMED_ISLANDS = 4
 
 
 class MissingP2P(Struct, frozen=True):
-    """Processes that use GPUs some pairs of which cannot reach each other's memory."""
+    """Processes that use GPUs of which some pairs cannot reach each other's memory."""
 
     pids: list[int]
     gpus: tuple[int, ...]
@@ -38,9 +38,9 @@ class _Group(Struct, frozen=True):
 
 
 def remarks(snapshot: Snapshot) -> list[tuple[str, bool]]:
-    """Return all sentences, and whether each is a warning; none where all is well.
+    """Return all sentences, and whether each is a warning; none if all is well.
 
-    That a host has no P2P between some of its GPUs is how it is built, and only said.
+    A lack of P2P between GPUs is how the host is built, and only mentioned.
     """
     found = [*reduced_links(snapshot), *not_in_topology(snapshot)]
     built = [each.sentence for each in missing_p2p(snapshot)]
@@ -48,10 +48,10 @@ def remarks(snapshot: Snapshot) -> list[tuple[str, bool]]:
 
 
 def missing_p2p(snapshot: Snapshot) -> list[MissingP2P]:
-    """Return the processes that use GPUs between which there is no P2P.
+    """Return the processes that use GPUs without P2P between them.
 
-    Processes of one name and owner on the same GPUs share a sentence. What the driver does not
-    report does not count as missing.
+    Processes of one name and owner on the same GPUs share a sentence. Values that the driver does
+    not report do not count as missing.
     """
     topology, groups = snapshot.topology, _groups(snapshot)
     if topology is None or not groups:
@@ -76,9 +76,9 @@ def reduced_links(snapshot: Snapshot) -> list[str]:
 
 
 def no_topology(snapshot: Snapshot) -> str:
-    """Return why there is no matrix: the GPUs could not be read, or the driver reports none.
+    """Return why there is no matrix: the GPUs are unreadable, or the driver reports none.
 
-    The snapshot may hold only selected GPUs; others are not mentioned.
+    The snapshot may have only selected GPUs; others are not mentioned.
     """
     if gpus_unknown(snapshot):
         return "No topology: the GPUs are not known"
@@ -137,7 +137,7 @@ def _computes_on(process: Process, instances: Collection[str | None]) -> tuple[i
 
 
 def _missing(gpus: Sequence[int], rows: dict[int, int], cells: Cells) -> set[Pair]:
-    """Return the pairs one of which cannot reach the other."""
+    """Return the pairs in which one cannot reach the other."""
     return {
         (one, other)
         for one, other in combinations(gpus, 2)
@@ -146,7 +146,7 @@ def _missing(gpus: Sequence[int], rows: dict[int, int], cells: Cells) -> set[Pai
 
 
 def _between(gpus: Sequence[int], missing: set[Pair]) -> str:
-    """Return where P2P is missing: the islands if they explain it all, else how many pairs."""
+    """Return where P2P is missing: the islands if they explain everything, else how many pairs."""
     islands = _islands(gpus, missing)
     all_pairs = len(gpus) * (len(gpus) - 1) // 2
     across = all_pairs - sum(len(island) * (len(island) - 1) // 2 for island in islands)
@@ -160,7 +160,7 @@ def _between(gpus: Sequence[int], missing: set[Pair]) -> str:
 
 
 def _islands(gpus: Sequence[int], missing: set[Pair]) -> list[list[int]]:
-    """Return the GPUs in groups inside which no pair is missing."""
+    """Return the GPUs in groups without missing pairs."""
     islands: list[list[int]] = []
     for gpu in gpus:
         for island in islands:

@@ -1,4 +1,4 @@
-"""How GPUs are connected: matrices of links and P2P access, and a matrix laid out in lines."""
+"""Connections of GPUs: matrices of links and P2P access, and a matrix laid out in lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NVLINK = "NV#"
 """The kind of the cells `NV4`, `NV18`, ...: the number of NVLinks."""
 
 Reach = Literal["self", "nvlink", "switch", "bridge", "socket", "yes", "no", "unknown"]
-"""How far data travels between two GPUs, or whether it may travel at all."""
+"""How far data travel between two GPUs, or whether they may travel at all."""
 
 Cells = Sequence[Sequence[str]]
 
@@ -125,7 +125,7 @@ def access_matrix(topology: Topology) -> Matrix:
 
 
 def texts(cells: Iterable[str | None]) -> list[str]:
-    """Return what a topology has of each GPU as clean text, `-` where none is known."""
+    """Return a topology's texts for each GPU, cleaned, `-` for unknown ones."""
     return [ABSENT if cell is None else clean(cell) for cell in cells]
 
 
@@ -150,7 +150,7 @@ def _name(cell: str) -> str:
 class MatrixTable:
     """A matrix laid out in lines: labels above its columns, names before its rows.
 
-    The roles of its texts are `heading`, `name`, `dim` and `plain`, and of cells their reach.
+    The roles of its texts are `heading`, `name`, `dim` and `plain`; cells have their reach.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class MatrixTable:
         gaps: tuple[int, int],
         in_words: bool = True,
     ) -> None:
-        """Lay out with `gaps` cells behind the names and between two columns.
+        """Lay out with `gaps` cells after the names and between two columns.
 
         `in_words` writes cells in full rather than as the mark of their kind.
         """
@@ -178,16 +178,16 @@ class MatrixTable:
 
     @property
     def width(self) -> int:
-        """Cells that the whole matrix takes."""
+        """Width of the whole matrix."""
         return self._first + len(self._labels) * (self._cell + self._gap) - self._gap
 
     def columns_in(self, room: int) -> int:
-        """Return how many columns `room` cells hold, one at least."""
+        """Return how many columns fit in `room` cells, at least one."""
         fitting = (room - self._first + self._gap) // (self._cell + self._gap)
         return max(1, min(len(self._labels), fitting))
 
     def heading(self, columns: slice = slice(None)) -> list[StyledLine]:
-        """Return the corner and the labels, whose digits are stacked where cells are narrower."""
+        """Return the corner and the labels, with digits stacked if cells are narrower."""
         labels = self._labels[columns]
         if self._cell >= self._digits:
             return [self._headed(self._corner, labels)]
@@ -208,7 +208,7 @@ class MatrixTable:
         return line[:-1]
 
     def key(self) -> StyledLine:
-        """Return in one line the meaning of the marks; empty for a matrix in words."""
+        """Return the meaning of the marks in one line; empty for a matrix in words."""
         if self.in_words:
             return []
         marks = [
@@ -224,7 +224,7 @@ class MatrixTable:
 
 
 def legend_lines(matrix: Matrix, *, with_marks: bool = False) -> list[StyledLine]:
-    """Return the kinds that occur and what they mean, behind their marks if those are shown."""
+    """Return the kinds that occur with their meanings, after their marks if those are shown."""
     kinds = matrix.legend()
     cells = max((width(name) for name, _ in kinds), default=0) + 2
     return [

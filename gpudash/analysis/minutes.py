@@ -1,8 +1,7 @@
-"""Samples of a host added up to minutes: who held its GPUs, and the numbers of its charts.
+"""Samples of a host aggregated to minutes: who held its GPUs, and the numbers of its charts.
 
-The time from one sample to the next counts for what the later one shows, as its utilization is
-that of this time. Nothing is extrapolated: what is longer than three intervals and than 15 seconds
-is a gap, of which nothing is counted.
+The later of two samples shows the time between them, as its utilization is of that time. Nothing is
+extrapolated: more than three intervals and 15 seconds is a gap, which is not counted.
 """
 
 from __future__ import annotations
@@ -37,26 +36,26 @@ from gpudash.model.units import grouped, sum_known
 
 _GAP_INTERVALS, _GAP_SECONDS = 3, 15.0
 TAKEN = frozenset({BUSY, HELD, IN_USE})
-"""What a device is that is held, even if it is not known by whom."""
+"""Statuses of a held device, even if its holder is unknown."""
 
 Does = Literal["idle", "unknown", "works"]
 _Who = tuple[SafeText | None, SafeText | None]
-"""A user, and a job of theirs."""
+"""A user, and one of their jobs."""
 _Key = tuple[str, SafeText | None, SafeText | None]
-"""A GPU, a user, and a job of theirs, None for all."""
+"""A GPU, a user, and one of their jobs, None for all."""
 
 
 class Minutes:
-    """Adds up samples of one host, one after the other."""
+    """Aggregates samples of one host, one after the other."""
 
     def __init__(self, interval_seconds: float) -> None:
-        """`interval_seconds` are those between two samples while nothing is missing."""
+        """`interval_seconds` is the usual time between two samples."""
         self.interval_seconds = interval_seconds
         self._before: Snapshot | None = None
         self._sums: _Sums | None = None
 
     def add(self, snapshot: Snapshot) -> Minute | None:
-        """Add a sample; return the minute before the one that it begins, None while one goes on."""
+        """Add a sample; return the minute that it completes, None within one."""
         if snapshot.brief:
             return None
         if gpus_unknown(snapshot):
@@ -72,14 +71,14 @@ class Minutes:
         return ended
 
     def end(self) -> Minute | None:
-        """Return the minute that goes on, None for none; the next sample begins another."""
+        """Return the unfinished minute, None for none; the next sample begins another."""
         sums, self._sums = self._sums, None
         return None if sums is None else sums.minute()
 
     def _seconds(self, snapshot: Snapshot) -> float:
-        """Return how long ago the sample before was taken, 0 if that is too long ago.
+        """Return how long ago the last sample was taken, 0 if that is too long ago.
 
-        A clock that is set, or a host that has started again, is a gap, too.
+        A changed clock, or a reboot of the host, is a gap too.
         """
         if self._before is None:
             return 0.0
@@ -95,7 +94,7 @@ def _minute(at: datetime) -> int:
 
 
 def _energy(before: Snapshot | None, now: Snapshot) -> Mapping[str, int]:
-    """Return what GPUs took from one sample to the next; not of one whose counter was reset."""
+    """Return the energy used by GPUs between two samples; none if a counter was reset."""
     if before is None:
         return {}
     counters = {each.key: each.total_energy_mj for each in before.devices}
@@ -116,14 +115,14 @@ class _Part(NamedTuple):
     job: SafeText | None
     does: Does
     share: float
-    """Of the GPU; all parts of it add up to 1."""
+    """Of the GPU; the parts of a GPU add up to 1."""
     memory_bytes: int | None
     sm_percent: float | None
-    """None where the driver does not report it."""
+    """None if the driver does not report it."""
 
 
 class _Spent:
-    """The values of a `Use`, as they grow."""
+    """The values of a `Use`, accumulated."""
 
     __slots__ = ("energy", "held", "idle", "peak", "share", "unknown")
 
@@ -133,7 +132,7 @@ class _Spent:
         self.energy: float | None = None
 
     def add(self, parts: Sequence[_Part], seconds: float) -> None:
-        """Add the time in which a user or a job had these parts of a GPU, or it had them."""
+        """Add the time in which a user or a job had these parts of a GPU."""
         self.held += seconds
         self.share += seconds * sum(part.share for part in parts)
         does = _together(parts)
@@ -143,12 +142,12 @@ class _Spent:
             self.unknown += seconds
 
     def add_memory(self, amount: int | None) -> None:
-        """Take memory that is in use at once."""
+        """Add memory in use at one time."""
         if amount is not None:
             self.peak = max(self.peak or 0, amount)
 
     def add_energy(self, amount: float | None) -> None:
-        """Add energy in mJ, None if it is not known."""
+        """Add energy in mJ, None if unknown."""
         if amount is not None:
             self.energy = (self.energy or 0.0) + amount
 
@@ -161,7 +160,7 @@ class _Spent:
 
 
 class _DeviceSums:
-    """One device: what is charted of it, and how it was held."""
+    """The chart values of one device, and its holding times."""
 
     __slots__ = ("device", "rows", "seen", "spent")
 
@@ -171,7 +170,7 @@ class _DeviceSums:
         self.seen, self.spent = 0.0, _Spent()
 
     def add(self, device: Device, seconds: float, energy: float | None) -> None:
-        """Add a sample, and for how long before it is known whether it was held."""
+        """Add a sample, and the time before it in which it is known whether it was held."""
         self.device = device
         self.rows.append(device_row(device))
         self.seen += seconds
@@ -185,7 +184,7 @@ class _DeviceSums:
         return [[each for each in column if each is not None] for column in columns]
 
     def minute(self, positions: Mapping[str, int]) -> MinuteDevice:
-        """Return the sums; `positions` are those of devices by their keys."""
+        """Return the sums; `positions` are those of devices by key."""
         device = self.device
         return MinuteDevice(
             *self.spent.values,
@@ -198,7 +197,7 @@ class _DeviceSums:
 
 
 class _Sums:
-    """One minute."""
+    """The sums of one minute."""
 
     def __init__(self, first: Snapshot) -> None:
         self.host, self.taken_at = first.host.hostname, first.taken_at
@@ -209,7 +208,7 @@ class _Sums:
         self._findings: dict[tuple[str, FindingLevel, str | None], float] = {}
 
     def add(self, snapshot: Snapshot, seconds: float, energy: Mapping[str, int]) -> None:
-        """Add a sample and the time before it; `energy` is that of GPUs by their keys."""
+        """Add a sample and the time before it; `energy` is that of GPUs by key."""
         self.taken_at = snapshot.taken_at
         self._seconds += seconds
         for device in snapshot.devices:
@@ -228,7 +227,7 @@ class _Sums:
     def _add_gpu(
         self, gpu: str, parts: Sequence[_Part], seconds: float, energy: float | None
     ) -> None:
-        """Add how a GPU is held: to itself and its instances, to users and jobs."""
+        """Add the holding of a GPU: to itself and its instances, to users and jobs."""
         devices = {**grouped((part.device.key, part) for part in parts), gpu: parts}
         for key, found in devices.items():
             self._devices[key].spent.add(found, seconds)
@@ -284,18 +283,18 @@ def _uses(sums: Mapping[_Key, _Spent], positions: Mapping[str, int]) -> tuple[Mi
 
 
 class UserGpus(NamedTuple):
-    """The GPUs that a user holds, as minutes count them."""
+    """The GPUs that a user holds, counted as in minutes."""
 
     held: int = 0
     idle: int = 0
     unknown: int = 0
-    """Of which it is not known whether they compute."""
+    """Of these, those of which it is unknown whether they compute."""
     shares: float = 0.0
-    """The parts of GPUs that are theirs."""
+    """The sum of the user's shares of GPUs."""
 
 
 def gpus_of_users(snapshot: Snapshot) -> dict[SafeText | None, UserGpus]:
-    """Return what users hold, those who hold something."""
+    """Return the holdings of each user that has any."""
     found: dict[SafeText | None, UserGpus] = {}
     for parts in _parts(examined(snapshot)).values():
         for user, own in grouped((part.user, part) for part in parts).items():
@@ -311,21 +310,21 @@ def gpus_of_users(snapshot: Snapshot) -> dict[SafeText | None, UserGpus]:
 
 
 def held_gpus(snapshot: Snapshot) -> dict[str, Does]:
-    """Return the keys of the GPUs that are held, and what each does for all of its holders."""
+    """Return the keys of held GPUs, and what each does for all of its holders."""
     return {gpu: _together(parts) for gpu, parts in _parts(examined(snapshot)).items()}
 
 
 def _together(parts: Iterable[_Part]) -> Does:
     """Return what a GPU does for the holder of these parts of it.
 
-    A computing neighbour does not hide an instance that is held idle.
+    A computing instance does not hide one that is held idle.
     """
     does = {part.does for part in parts}
     return "idle" if "idle" in does else "unknown" if "unknown" in does else "works"
 
 
 def _parts(snapshot: Snapshot) -> dict[str, list[_Part]]:
-    """Return by GPU that is held who holds it and its instances, each by the job of a user."""
+    """Return by held GPU the holders of it and its instances, for each job of a user."""
     devices = {device.key: device for device in snapshot.devices}
     held: dict[str, dict[_Who, list[ProcessDevice]]] = {}
     for process in snapshot.processes:
@@ -360,25 +359,25 @@ def _parts(snapshot: Snapshot) -> dict[str, list[_Part]]:
 
 
 def _gpu(device: Device, devices: Mapping[str, object]) -> str:
-    """Return the key of the GPU that a device is or belongs to, its own if that is not there."""
+    """Return the key of the GPU that a device is or belongs to, its own if that is absent."""
     parent = device.parent_uuid
     return device.key if parent is None or parent not in devices else parent
 
 
 def _sm_percent(shares: Sequence[ProcessDevice]) -> int | None:
-    """Return how much of the SMs processes use, None if that of one is not known."""
+    """Return the SM use of processes, None if that of one is unknown."""
     known = [each.sm_utilization_percent for each in shares]
     return None if None in known else sum_known(known)
 
 
 def does(device: AnyDevice, state: State) -> Does:
-    """Return whether a device that is held computes, by the word of its status."""
+    """Return whether a held device computes, by its status."""
     if state is HELD:
         return "idle"
     return "unknown" if device.state != "ok" or load_percent(device) is None else "works"
 
 
 def _concerned(finding: Finding, devices: Mapping[str, object]) -> list[str | None]:
-    """Return the devices that a finding is about, by their keys; None for the host."""
+    """Return the devices that a finding is about, by key; None for the host."""
     keys = [*finding.uuids, *(f"#{index}" for index in finding.indices)]
     return [key for key in keys if key in devices] or [None]

@@ -1,4 +1,4 @@
-"""Which GPUs have fewer NVLinks up than they should have."""
+"""GPUs with fewer NVLinks up than they should have."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def nvlinks_down(
     topology: Topology | None,
     max_seen: Callable[[Device], int] = lambda gpu: 0,
 ) -> Iterator[tuple[Device, int]]:
-    """Yield the GPUs with fewer NVLinks up than there should be, and how many that are.
+    """Yield GPUs with fewer NVLinks up than expected, and the expected number.
 
-    As many as were `max_seen` or are up on another of its kind; behind NVSwitches all that it has,
-    which also shows what was down before the host was first seen.
+    Expected are `max_seen`, or as many as on another GPU of its kind; with NVSwitches, all that it
+    has, which also shows links that were down before the host was first seen.
     """
     highest: dict[str | None, int] = defaultdict(int)
     for gpu in gpus:
@@ -46,12 +46,12 @@ def _is_switched(gpu: Device, topology: Topology | None) -> bool:
 
 
 def _links_to(cell: str | None) -> int:
-    """Return the number of NVLinks in a cell of the topology, which may come from anywhere."""
+    """Return the number of NVLinks in a cell of an untrusted topology."""
     found = re.fullmatch(r"NV([0-9]{1,3})", cell or "")
     return int(found[1]) if found else 0
 
 
 def _is_unbridged(topology: Topology | None) -> bool:
-    """Whether a GPU without NVLinks may just have no bridge: where others are linked in pairs."""
+    """Whether a GPU without NVLinks may just have no bridge: others are linked in pairs."""
     links = topology.links if topology else ()
     return all(sum(cell is not None and cell[:2] == "NV" for cell in row) < 2 for row in links)

@@ -1,4 +1,4 @@
-"""Which processes a printed table or document shows, and in what order."""
+"""The choice and order of processes in a printed table or document."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpudash.model.snapshot import Snapshot
 
 _MAX_PID_DIGITS = 10
 _NEEDS_PAST = "idle"
-"""The term that the first sample of a host fits nothing to: all idleness begins with it."""
+"""The term that never matches in the first sample of a host: all idle times start with it."""
 
 _COLUMNS = {column.key: column for column in (*PROCESS_COLUMNS, TREE)}
 SORT_COLUMNS = _COLUMNS | {
@@ -24,11 +24,11 @@ SORT_COLUMNS = _COLUMNS | {
     for key in _COLUMNS.keys() & term.names
     for name in term.names
 }
-"""The columns of --sort by their names: their keys, and those of the filter."""
+"""The columns of --sort by name: their keys, and those of the filter."""
 
 
 class ProcessChoice(NamedTuple):
-    """Conditions that all must hold, and the columns to sort by, the first of which decides.
+    """Conditions that must all hold, and the sort columns, by precedence.
 
     With `tree` among these, the others order siblings.
     """
@@ -37,7 +37,7 @@ class ProcessChoice(NamedTuple):
     sort: tuple[Column[ProcessRow], ...] = ()
 
     def rows(self, snapshot: Snapshot) -> list[ProcessRow]:
-        """Return the processes that fit, ties in the snapshot's order."""
+        """Return the matching processes, with ties in the snapshot's order."""
         everything = process_rows(snapshot)
         rows = [row for row in everything if all(holds(row) for holds in self.conditions)]
         for column in reversed(self.sort):
@@ -53,9 +53,9 @@ def choose(
     pids: str | None = None,
     has_past: bool = False,
 ) -> ProcessChoice | None:
-    """Return the choice that options describe, None for all; raises UsageError.
+    """Return the choice from options, None for all; raises UsageError.
 
-    `has_past` is whether it is made of more than the first sample of a host.
+    `has_past` is whether it is based on more than the first sample of a host.
     """
     conditions: list[Callable[[ProcessRow], bool]] = []
     if filter is not None:

@@ -1,4 +1,4 @@
-"""Minutes of hosts added up to the rows of a report, and reports of hosts to one of all."""
+"""Minutes of hosts added up to the rows of a report, and reports of hosts merged into one."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from gpudash.model.text import SafeText
 from gpudash.model.units import sum_known
 
 Price = Callable[[str | None], float | None]
-"""Returns the price of an hour of a GPU by its name, None if none is configured."""
+"""Returns the hourly price of a GPU by its name, None if none is configured."""
 
 _What = tuple[SafeText, SafeText, SafeText | None]
 """The rule of a finding, its host, and its device there."""
 _ORDERED: frozenset[Grouping] = frozenset({"gpu", "host"})
-"""Rows that stand in the order of hosts and devices, not of their time."""
+"""Rows ordered by hosts and devices rather than by time."""
 
 
 class _Identity(NamedTuple):
-    """What a row is of: the fields of a `ReportRow` that name it."""
+    """The subject of a row: the fields of a `ReportRow` that name it."""
 
     host: SafeText | None = None
     cluster: SafeText | None = None
@@ -47,7 +47,7 @@ class _Identity(NamedTuple):
 
 
 class _Row:
-    """A row as it grows."""
+    """A row being accumulated."""
 
     def __init__(self) -> None:
         self.held = self.share = self.idle = self.unknown = 0.0
@@ -66,12 +66,12 @@ class _Row:
             self.energy = (self.energy or 0.0) + use.energy_mj
 
     def add_peak(self, amount: int | None) -> None:
-        """Take memory that was in use at once."""
+        """Add memory in use at one time."""
         if amount is not None:
             self.peak = max(self.peak or 0, amount)
 
     def add_model(self, name: SafeText | None, seconds: float) -> None:
-        """Add the part of the share that is of GPUs of one model."""
+        """Add the part of the share that is on GPUs of one model."""
         self.models[name] = self.models.get(name, 0.0) + seconds
 
     def add_seen(self, seconds: float | None) -> None:
@@ -102,7 +102,7 @@ class _Row:
 
 
 class ReportSums:
-    """Adds up what is to be one report: minutes and reports in any order."""
+    """Adds up minutes and reports, in any order, to one report."""
 
     def __init__(self, by: Grouping) -> None:
         self.by = by
@@ -131,7 +131,7 @@ class ReportSums:
             self._add_finding((finding.rule, minute.host, gpu), finding.level, finding.seconds)
 
     def merge(self, report: Report, host: SafeText) -> None:
-        """Add the report of a host, by the same, under the name that it has here."""
+        """Add the report of a host with the same grouping, under the host's name here."""
         for found in report.rows:
             identity = _Identity(*(getattr(found, name) for name in _Identity._fields))
             row = self._row(identity._replace(host=host if self.by in _ORDERED else None))
@@ -146,15 +146,15 @@ class ReportSums:
             self._add_finding((finding.rule, host, finding.gpu), finding.level, finding.seconds)
 
     def miss(self, host: SafeText, message: SafeText) -> None:
-        """Note why there is nothing of a host."""
+        """Note why there is nothing from a host."""
         self._add_host(ReportHost(name=host, message=message))
 
     def note(self, note: SafeText) -> None:
-        """Note what is missing of what was added."""
+        """Note what is missing in the data."""
         self._hosts = {name: replace(host, note=note) for name, host in self._hosts.items()}
 
     def report(self, taken_at: datetime, since: datetime, until: datetime, price: Price) -> Report:
-        """Return the sums as a document; without a minute and a report there are no rows."""
+        """Return the sums as a document; without any minute or report there are no rows."""
         rows = [row.row(identity, price) for identity, row in self._rows.items()]
         if self.by in _ORDERED:
             rows.sort(key=lambda row: row.host or "")
@@ -212,7 +212,7 @@ class ReportSums:
 
 
 def _uses(minute: Minute, by: Grouping) -> Iterable[tuple[_Identity, Use, SafeText | None]]:
-    """Return what a minute has of each row, and of which model of GPU that is."""
+    """Return a minute's uses by row, with the GPU model of each."""
     devices = minute.devices
     if by in _ORDERED:
         shown = (each for each in devices if by == "gpu" or each.parent is None)
@@ -240,5 +240,5 @@ def _of_device(minute: Minute, device: MinuteDevice, by: Grouping) -> _Identity:
 
 
 def _rounded(seconds: float) -> float:
-    """Return a sum of seconds; of hosts that lie no more than a document may hold."""
+    """Return a rounded sum of seconds, limited for forged documents."""
     return min(round(seconds, 3), MAX_AMOUNT)

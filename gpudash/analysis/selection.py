@@ -1,4 +1,4 @@
-"""Selecting GPUs of a host: `--gpu 0,2-3`, UUID prefixes, PCI bus ids or MIG labels."""
+"""Selection of GPUs of a host: `--gpu 0,2-3`, UUID prefixes, PCI bus ids or MIG labels."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def selectors(text: str) -> tuple[str, ...]:
 
 
 def selector_fields(selectors: Sequence[str]) -> frozenset[str]:
-    """Return the fields of devices, beyond those that are always read, that selectors need."""
+    """Return the fields of devices, beyond those always read, that selectors need."""
     return frozenset({"serial"} if any(map(_is_serial, selectors)) else ())
 
 
 def select(snapshot: Snapshot, selectors: Sequence[str]) -> Snapshot:
-    """Return the snapshot with only the GPUs that a selector names, and what runs on them.
+    """Return the snapshot with only the selected GPUs, and what runs on them.
 
     A selector is an index, a range of them, the beginning of a UUID, a PCI bus id, a serial number
-    or the label of a MIG instance (`0:1`), whose GPU is kept with it. Raises UsageError that names
-    the valid ones if it matches no GPU, or a UUID prefix matches several.
+    or the label of a MIG instance (`0:1`), whose GPU is kept with it. Raises UsageError, which
+    lists valid ones, if it matches no GPU, or if a UUID prefix matches several.
     """
     if not selectors:
         return snapshot
@@ -62,9 +62,9 @@ def select(snapshot: Snapshot, selectors: Sequence[str]) -> Snapshot:
 
 
 def select_existing(snapshot: Snapshot, selectors: Sequence[str]) -> Snapshot:
-    """Return what `select` does, without the selectors that match no GPU.
+    """Like `select`, but ignoring selectors that match no GPU.
 
-    Raises GpudashError with status 6 if none does, or there is no GPU.
+    Raises GpudashError with status 6 if none matches, or there is no GPU.
     """
     existing: list[str] = []
     reason = "there is no GPU"
@@ -104,7 +104,7 @@ def _matching(snapshot: Snapshot, selector: str) -> list[Device]:
 
 
 def _is_index(word: str) -> bool:
-    """Whether a word can be an index: int() rejects thousands of digits."""
+    """Whether a word may be an index: int() rejects thousands of digits."""
     return word.isdecimal() and len(word) < _MAX_DIGITS
 
 
@@ -113,7 +113,7 @@ def _is_serial(word: str) -> bool:
 
 
 def _is_called(device: Device, label: str, word: str) -> bool:
-    """Whether a word is the device's label, begins its UUID or is its serial or PCI address."""
+    """Whether a word is the device's label, serial or PCI address, or begins its UUID."""
     uuid = (device.uuid or "").lower()
     if word and (word == label or uuid.startswith(word) or uuid.startswith(f"gpu-{word}")):
         return True
@@ -124,7 +124,7 @@ def _is_called(device: Device, label: str, word: str) -> bool:
 
 
 def _address(bus_id: str) -> str:
-    """Return a PCI address as the kernel writes it, `1b:00.0` with its domain; "" for none."""
+    """Return a PCI address in the kernel's form, `1b:00.0` with its domain; "" for none."""
     domain, _, rest = bus_id.lower().rpartition(":")[0].rpartition(":")
     end = bus_id.lower().rpartition(":")[2]
     if not rest or "." not in end:

@@ -26,11 +26,11 @@ PROHIBITED = "prohibited"
 """The compute mode in which no program can start."""
 
 FindingsByDevice = Mapping[str, tuple[Finding, ...]]
-"""The findings about each device by its key."""
+"""The findings about each device, by key."""
 
 
 def by_device(snapshot: Snapshot, findings: Iterable[Finding]) -> FindingsByDevice:
-    """Return the findings about each device by its key, without devices that have none."""
+    """Return the findings about each device by key, without devices that have none."""
     uuids: dict[str, str] = {d.uuid: d.key for d in snapshot.devices if d.uuid}
     nameless = {device.index: device.key for device in snapshot.devices if not device.uuid}
     concerned: dict[str, list[Finding]] = defaultdict(list)
@@ -43,9 +43,9 @@ def by_device(snapshot: Snapshot, findings: Iterable[Finding]) -> FindingsByDevi
 
 
 def judged(context: RuleContext, findings: FindingsByDevice) -> dict[str, State]:
-    """Return the state of each device of a sample by its key.
+    """Return the state of each device of a sample by key.
 
-    One that is unfit for jobs, or so hot that it slows down, is that even if it computes.
+    A device unfit for jobs, or slowed down by heat, has that state even if it computes.
     """
     snapshot = context.snapshot
     divided = {device.parent_uuid for device in snapshot.devices if device.is_mig}
@@ -71,13 +71,13 @@ def judged(context: RuleContext, findings: FindingsByDevice) -> dict[str, State]
 
 
 def findings_about(device: Device, findings: FindingsByDevice) -> Sequence[Finding]:
-    """Return what is found about a device, and about the GPU that it is an instance of."""
+    """Return the findings about a device, and about its GPU if it is an instance."""
     own = findings.get(device.key, ())
     return own if device.parent_uuid is None else (*own, *findings.get(device.parent_uuid, ()))
 
 
 def _out_of_order(device: Device, findings: Sequence[Finding]) -> State | None:
-    """Return why a device cannot be read, is unfit for jobs or slows down; None if it is not."""
+    """Return why a device is unreadable, unfit for jobs or slowed down; None if it is not."""
     unreadable = unreadable_state(device)
     if unreadable is not None:
         return unreadable
@@ -93,7 +93,7 @@ def _status(finding: Finding) -> State | None:
 
 
 def _activity(context: RuleContext, device: Device, idle: Sequence[bool] | None) -> State:
-    """Return what a device does; `idle` says of each of its holders whether it does nothing."""
+    """Return a device's activity; `idle` says for each of its holders whether it is idle."""
     snapshot = context.snapshot
     is_notable = holds_memory(device)
     is_unlisted = not lists_processes(device, unlisted_uuids(snapshot.errors))
@@ -108,9 +108,9 @@ def _activity(context: RuleContext, device: Device, idle: Sequence[bool] | None)
 
 
 def _holders(context: RuleContext) -> dict[str, list[bool]]:
-    """Return by device of each process that holds it whether it is known to do nothing.
+    """Return by device, for each process that holds it, whether it is known to be idle.
 
-    A display with notable memory and a daemon of the driver are not known to.
+    A display with notable memory and a daemon of the driver are not known to be.
     """
     devices = {device.key: device for device in context.snapshot.devices}
     idle: dict[tuple[int, str], bool] = {}
@@ -134,9 +134,9 @@ def is_holder(share: ProcessDevice, device: Device) -> bool:
 
 
 def usable(device: Device, findings: Sequence[Finding]) -> str | None:
-    """Return why no job may have a device, also while it is in use; None if one may.
+    """Return why no job may have a device, even while it is in use; None if one may.
 
-    `findings` are those about it. It is nothing against a device that it sleeps.
+    `findings` are those about it. Sleeping does not make it unusable.
     """
     unreadable = unreadable_state(device)
     if unreadable is not None:
@@ -152,9 +152,9 @@ def usable(device: Device, findings: Sequence[Finding]) -> str | None:
 
 
 def status_level(state: State, findings: Sequence[Finding]) -> Level:
-    """Return how bad the status of a device is: that of its state, or of a finding about itself.
+    """Return how bad the status of a device is: that of its state, or of a finding about it.
 
-    What processes do wrong is their own matter.
+    Findings about processes do not count.
     """
     about_itself = [each for each in findings if not each.pids or _status(each) is state]
     worst: FindingLevel = max(
@@ -163,6 +163,6 @@ def status_level(state: State, findings: Sequence[Finding]) -> Level:
     if state.is_unreadable or state.level == "critical":
         return state.level
     if worst == "info":
-        # The finding that gives the word its level, too: one fact has one colour.
+        # The finding that determines the word also determines its level: one fact has one colour.
         return "ok" if any(_status(each) is state for each in about_itself) else state.level
     return worst

@@ -1,4 +1,4 @@
-"""Tables for print and screen: columns and how they fit a width, bars, and the rows of devices."""
+"""Tables for print and screen: columns fitted to a width, bars, and the rows of devices."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GAP = 2
 """Cells between two columns."""
 
 COMFORT_PRIORITY = 2
-"""Columns up to this priority are kept before bars and the full width of the growing column."""
+"""Columns up to this priority precede bars and the full width of the growing column."""
 
 _MIN_GROWING = 8
 _STAGES = ((10, 0), (10, 16), (16, 24), (24, 48))
@@ -35,13 +35,13 @@ _STAGES = ((10, 0), (10, 16), (16, 24), (24, 48))
 class Column(Struct, Generic[Row], frozen=True, kw_only=True):
     """One column: its text, how bad a value is, and how much it matters.
 
-    `width` is the maximum of its cells, `least` the minimum, so that a percentage moves nothing
-    when it gets to 100; one that grows also takes what is left over. Priority 0 is always shown;
-    the higher, the sooner a narrow screen omits it. `share` (0 to 1) may be drawn as
-    a bar before the text; `short` may replace a `text` that does not fit. A column with `stretch`
-    has `width` cells, and up to `stretch` if there is room. `worth` decides whether a row is a
-    reason to show the column; without it any text is. The text of one that `ticks` changes with
-    time even if its row does not.
+    `width` is its maximum, `least` its minimum, so that a percentage that reaches 100 moves
+    nothing; one that grows also takes the rest. Priority 0 is always shown; higher ones are omitted
+    first on a narrow screen. `share` (0 to 1) may be drawn as a bar before the text; `short` may
+    replace a `text` that does not fit. A column with `stretch` has `width` cells, and up to
+    `stretch` if there is room. `worth` decides whether a row is a reason to show the column;
+    without it, any text is. The text of one that `ticks` changes with time even if its row does
+    not.
     """
 
     key: str
@@ -69,7 +69,7 @@ class Column(Struct, Generic[Row], frozen=True, kw_only=True):
 def word(
     key: str, header: str, value: Callable[[Row], str | None], width: int, **more: Any
 ) -> Column[Row]:
-    """Return a column of words, by which its rows are sorted, too."""
+    """Return a column of words, which also sort its rows."""
     more.setdefault("sort_key", lambda row: value(row) or "")
     return Column(
         key=key, header=header, text=lambda row: value(row) or ABSENT, width=width, **more
@@ -86,9 +86,9 @@ def amount(
     graded: Callable[[float | None], Level] | None = None,
     **more: Any,
 ) -> Column[Row]:
-    """Return a column of numbers as `text` writes them, those that are not known below all.
+    """Return a column of numbers in the format of `text`, with unknown ones sorted lowest.
 
-    `graded` is their level, where that follows from the number alone.
+    `graded` is their level, if it follows from the number alone.
     """
     if graded is not None:
         more["level"] = lambda row: graded(value(row))
@@ -104,27 +104,27 @@ def amount(
 
 
 def number(value: float | None) -> float:
-    """Return what an absent value sorts as: less than any other."""
+    """Return the sort key of an absent value: less than any other."""
     return -1.0 if value is None else float(value)
 
 
 def waste(value: float | None) -> Level:
-    """Return the level of what is best none."""
+    """Return the level of an amount that should be zero."""
     return "warn" if value else "unknown"
 
 
 def work(value: float | None) -> Level:
-    """Return the level of a utilization: none is warned of, as something is kept for it."""
+    """Return the level of a utilization: zero is a warning, as something is kept for it."""
     return "unknown" if value is None else "ok" if value else "warn"
 
 
 def largest_first(column: Column[Row]) -> bool:
-    """Whether a column is sorted from the largest at first: numbers are, words are not."""
+    """Whether a column is first sorted from the largest: numbers are, words are not."""
     return column.align == ">"
 
 
 class FittedColumn(Struct, Generic[Row], frozen=True):
-    """A column that is shown, with the cells of its text and of the bar before it."""
+    """A visible column, with the widths of its text and of the bar before it."""
 
     column: Column[Row]
     width: int
@@ -132,7 +132,7 @@ class FittedColumn(Struct, Generic[Row], frozen=True):
 
     @property
     def cells(self) -> int:
-        """All its cells, with the space between bar and text."""
+        """Its whole width, with the space between bar and text."""
         return self.width + (self.bar and self.bar + 1)
 
 
@@ -144,12 +144,12 @@ def fit(
     bar: int = 0,
     sorted_by: str = "",
 ) -> list[FittedColumn[Row]]:
-    """Return the columns that fit into `room` cells, bars taking at least `bar` cells or none.
+    """Return the columns that fit into `room` cells, with bars of at least `bar` cells or none.
 
-    Columns are as wide as their content; those without content are left out unless they are
-    always shown, or there are no rows yet. The least important are omitted first, and never the
-    one that orders the rows. What is left over goes to the growing column; without one to those
-    omitted that fit into it, then to bars and stretching columns.
+    Columns are as wide as their content; those without content are left out unless they are always
+    shown, or there are no rows yet. The least important are omitted first, and never the one that
+    orders the rows. The rest goes to the growing column; without one, to omitted ones that fit,
+    then to bars and stretching columns.
     """
     kept = [c for c in columns if c.priority == 0 or not rows or c.has_content(rows)]
     fitted = [FittedColumn(c, _content_width(c, rows), bar if c.share else 0) for c in kept]
@@ -176,7 +176,7 @@ def fit(
 
 
 def line_cells(fitted: Sequence[FittedColumn[Row]]) -> int:
-    """Return the cells of a line with these columns."""
+    """Return the width of a line with these columns."""
     return sum(each.cells for each in fitted) + GAP * max(len(fitted) - 1, 0)
 
 
@@ -187,9 +187,9 @@ def _narrow(fitted: FittedColumn[Row]) -> FittedColumn[Row]:
 
 
 def _squeezed(fitted: list[FittedColumn[Row]], excess: int) -> list[FittedColumn[Row]]:
-    """Return the columns, of those of words the widest narrower by the excess, as far as it goes.
+    """Return the columns, with the widest text columns narrowed by the excess, if possible.
 
-    There what is cut has a mark, and at the edge of the screen it has none.
+    Text cut there has a mark, but at the edge of the screen it has none.
     """
     words = [each for each in fitted if not largest_first(each.column)]
     widest = max(words, key=lambda each: each.width, default=None)
@@ -235,7 +235,7 @@ def _content_width(column: Column[Row], rows: Collection[Row]) -> int:
 
 
 class BarGlyphs(Struct, frozen=True):
-    """The characters that bars are drawn with."""
+    """The characters of bars."""
 
     whole: str
     parts: tuple[str, ...]
@@ -257,7 +257,7 @@ def bar_text(share: float, cells: int, glyphs: BarGlyphs) -> tuple[str, str]:
 
 
 class DeviceRow(Struct, frozen=True):
-    """A device, the label that people know it by, its state, and the findings about it."""
+    """A device with its label, its state, and the findings about it."""
 
     device: Device
     label: str
@@ -273,8 +273,8 @@ class DeviceRow(Struct, frozen=True):
 class ProcessRow(NamedTuple):
     """A process, the labels of its devices, and its age when the snapshot was taken.
 
-    `gpu_memory_percent` is its share of the memory of all its devices. `branch` is what of the
-    lines of a tree stands before its command.
+    `gpu_memory_percent` is its share of the memory of all its devices. `branch` is the part of a
+    tree's lines before its command.
     """
 
     process: Process
@@ -284,7 +284,7 @@ class ProcessRow(NamedTuple):
     branch: str = ""
 
     def is_as(self, other: ProcessRow) -> bool:
-        """Whether it differs from a later row only by the time that has passed."""
+        """Whether it differs from a later row only by the passage of time."""
         return (
             replace(self.process, idle_seconds=other.process.idle_seconds) == other.process
             and self.gpus == other.gpus
@@ -329,7 +329,7 @@ def process_rows(snapshot: Snapshot) -> list[ProcessRow]:
 
 
 def rows_per_gpu(snapshot: Snapshot, row: ProcessRow) -> list[ProcessRow]:
-    """Return a row for each GPU of a process, with what it has of that one."""
+    """Return a row for each GPU of a process, with its use of that one."""
     if len(row.process.devices) < 2:
         return [row]
     labels = mig_labels(snapshot.devices)
@@ -347,14 +347,14 @@ def rows_per_gpu(snapshot: Snapshot, row: ProcessRow) -> list[ProcessRow]:
 
 
 def age_seconds(process: Process, snapshot: Snapshot) -> float | None:
-    """Return how long a process had run when a snapshot was taken, None where that is unknown."""
+    """Return how long a process had run when a snapshot was taken, None if unknown."""
     if process.create_time is None:
         return None
     return snapshot.taken_at.timestamp() - process.create_time
 
 
 class _DeviceSet(Struct, frozen=True):
-    """A set of devices: their labels, and the memory of all, None if one of them is not known."""
+    """A set of devices: their labels, and their total memory, None if one is unknown."""
 
     gpus: str
     memory_total_bytes: int | None

@@ -1,4 +1,4 @@
-"""The devices of a snapshot counted by their states, totals, and users."""
+"""Counts of a snapshot's devices by state, totals, and users."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from gpudash.model.units import counted, grouped, mean_known, short_size, sum_kn
 
 
 def is_unlisted(device: Device, snapshot: Snapshot) -> bool:
-    """Whether the processes of a device are not known."""
+    """Whether the processes of a device are unknown."""
     return not lists_processes(device, unlisted_uuids(snapshot.errors))
 
 
 def no_processes_text(snapshot: Snapshot) -> str:
-    """Return the text for an empty list of processes: none, or not known."""
+    """Return the text for an empty list of processes: none, or unknown."""
     gpus = whole_gpus(snapshot)
     unlisted = [device.index for device in gpus if is_unlisted(device, snapshot)]
     if gpus_unknown(snapshot) or (gpus and len(unlisted) == len(gpus)):
@@ -36,12 +36,12 @@ def no_processes_text(snapshot: Snapshot) -> str:
 
 
 def no_gpus_text(snapshot: Snapshot) -> str:
-    """Return the text for an empty list of GPUs: none, or not known."""
+    """Return the text for an empty list of GPUs: none, or unknown."""
     return "The GPUs are not known" if gpus_unknown(snapshot) else "There is no GPU"
 
 
 class Tally(NamedTuple):
-    """The parts of the summary: `8 GPUs`, and how many devices are in each state."""
+    """The parts of the summary: `8 GPUs`, and the number of devices in each state."""
 
     opening: str
     counts: list[tuple[int, State]]
@@ -52,10 +52,10 @@ def tally(
     found: Mapping[str, State] | None = None,
     shown: Sequence[Device] | None = None,
 ) -> Tally:
-    """Return the parts of the summary: each word as often as the column STATUS shows it.
+    """Return the parts of the summary, with each word counted as in the STATUS column.
 
-    `found` are the states of the devices by their keys, if they are known; `shown` are the devices
-    that are counted, all with None. What is wrong and acknowledged has a word of its own.
+    `found` are the states of the devices by key, if known; `shown` are the devices to count, all
+    for None. Acknowledged faults have a word of their own.
     """
     if gpus_unknown(snapshot):
         return Tally("GPUs unknown", [])
@@ -82,9 +82,9 @@ def summary(parts: Tally) -> str:
 
 
 def shorter_summaries(parts: Tally, mark: str) -> list[str]:
-    """Return the summary with fewer and fewer states, in order; `mark` stands where some were.
+    """Return the summary with fewer and fewer states, in order; `mark` stands for omitted ones.
 
-    What is fine is left out first, then warnings; what is free or critical never is.
+    Healthy states are omitted first, then warnings; free and critical ones never.
     """
     opening, counts = parts
     texts, left_out = [_sentence(opening, counts)], set[State]()
@@ -109,7 +109,7 @@ def _sentence(
 
 
 def totals(snapshot: Snapshot) -> str:
-    """Return memory and power over all GPUs: `412G of 640G, 4105W`; unknown values are left out."""
+    """Return memory and power of all GPUs: `412G of 640G, 4105W`; unknown values are left out."""
     gpus = whole_gpus(snapshot)
     used = sum_known(gpu.memory_used_bytes for gpu in gpus)
     total = sum_known(gpu.memory_total_bytes for gpu in gpus)
@@ -119,7 +119,7 @@ def totals(snapshot: Snapshot) -> str:
 
 
 class Holdings:
-    """What a user has, added up over devices of one host or many."""
+    """A user's holdings, added up over devices of one host or many."""
 
     def __init__(self) -> None:
         self._gpus: set[Hashable] = set()
@@ -127,7 +127,7 @@ class Holdings:
         self.jobs: set[Hashable] = set()
 
     def add(self, gpu: Hashable, memory: int | None, job: Hashable | None) -> bool:
-        """Add what they have of a GPU, or of a MIG instance of it; return whether it is new."""
+        """Add their use of a GPU, or of a MIG instance of it; return whether it is new."""
         is_new = gpu not in self._gpus
         self._gpus.add(gpu)
         if memory is not None:
@@ -143,16 +143,16 @@ class Holdings:
 
 
 class User(AnyUser, frozen=True, kw_only=True):
-    """An owner of processes, or all of them together; None is a value that no process reports."""
+    """An owner of processes, or all owners together; None is a value that no process reports."""
 
     gpus: str
     process_count: int
     gpu_memory_percent: float | None
     """Of the memory of the GPUs that they use."""
     idle_memory_bytes: int | None
-    """Memory of processes that run nothing; part of the memory above."""
+    """Memory of idle processes; part of the memory above."""
     idle_seconds: float | None
-    """How long the longest of these has run nothing."""
+    """The longest idle time of these."""
     utilization_percent: float | None
     """Time in which any of the processes ran kernels, the mean of the GPUs that they use."""
     cpu_percent: float | None
@@ -163,7 +163,7 @@ class User(AnyUser, frozen=True, kw_only=True):
 def users(snapshot: Snapshot) -> tuple[User, ...]:
     """Return the owners, the largest holder of GPU memory first.
 
-    Processes whose owner is not known are one user without a name; exited ones are another.
+    Processes of unknown owners are one user without a name; exited ones are another.
     """
     snapshot = examined(snapshot)
     groups = grouped((owner(process), process) for process in snapshot.processes)
@@ -178,7 +178,7 @@ def all_users(snapshot: Snapshot) -> User:
 
 
 def unowned_memory_bytes(snapshot: Snapshot) -> int | None:
-    """Return the GPU memory that no listed process owns, None if no GPU reports it."""
+    """Return the GPU memory owned by no listed process, None if no GPU reports it."""
     return sum_known(gpu.memory_unaccounted_bytes for gpu in whole_gpus(snapshot))
 
 
@@ -211,9 +211,9 @@ def _user(name: SafeText | None, processes: Sequence[Process], snapshot: Snapsho
 
 
 def memory_of(shares: Iterable[ProcessDevice], sizes: Mapping[str, int | None]) -> int | None:
-    """Return the memory of all devices of processes, None if one of them is not known.
+    """Return the memory of all devices of processes, None if one is unknown.
 
-    `sizes` are those of devices by their keys.
+    `sizes` are those of devices by key.
     """
     capacities = [sizes.get(share.uuid or "") for share in shares]
     known = [capacity for capacity in capacities if capacity]
@@ -221,7 +221,7 @@ def memory_of(shares: Iterable[ProcessDevice], sizes: Mapping[str, int | None]) 
 
 
 def memory_percent(used: int | None, total: int | None) -> float | None:
-    """Return the part of the memory of devices that is used, None if either is not known."""
+    """Return the used part of devices' memory, None if either is unknown."""
     return None if used is None or total is None else 100 * used / total
 
 
@@ -231,12 +231,12 @@ def _utilization_percent(processes: Sequence[Process]) -> float | None:
         for share in process.devices:
             by_device[share.index, share.uuid].append(share.sm_utilization_percent)
     sums = map(sum_known, by_device.values())
-    # Estimates that were sampled one after the other may add up to more than all of the time.
+    # Estimates sampled one after the other may add up to more than the whole time.
     return mean_known(None if each is None else min(each, 100) for each in sums)
 
 
 def _distinct(processes: Sequence[Process]) -> list[ProcessDevice]:
-    """Return one share for each device, however many processes are on it."""
+    """Return one share for each device, however many processes use it."""
     shares = {(d.index, d.uuid): d for process in processes for d in process.devices}
     return [shares[key] for key in sorted(shares, key=lambda key: (key[0], key[1] or ""))]
 
@@ -246,7 +246,7 @@ def _is_idle(process: Process) -> bool:
 
 
 def _idle_memory(processes: Sequence[Process], idle: Sequence[Process]) -> int | None:
-    """Return the memory of the idle ones; None if no process reports its utilization."""
+    """Return the memory of idle processes; None if no process reports its utilization."""
     if all(process.sm_utilization_percent is None for process in processes):
         return None
     return sum_known(process.used_gpu_memory_bytes for process in idle) or 0

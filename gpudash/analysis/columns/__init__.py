@@ -1,1 +1,1 @@
-"""Columns by what a row is; the table of `--once` and the screen draw the same ones."""
+"""Columns by kind of row, shared by the table of `--once` and the screen."""

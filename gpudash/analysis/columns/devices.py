@@ -72,7 +72,7 @@ def _performance_state(row: DeviceRow) -> str:
 def _share(
     key: str, header: str, field: str, *, priority: int, only_used: bool = False
 ) -> Column[DeviceRow]:
-    """Return a column of a percentage, with `only_used` shown while one is above zero."""
+    """Return a column of a percentage; with `only_used`, shown while one is above zero."""
     return amount(
         key,
         header,

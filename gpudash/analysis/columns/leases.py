@@ -30,7 +30,7 @@ def lease_rows(snapshot: Snapshot) -> list[LeaseRow]:
 def lease_holder(lease: Lease, snapshot: Snapshot) -> str:
     """Return who has a GPU: `bob's python (PID 77) for 2h05m`.
 
-    The PID of a process that has ended may be another's by now, and is left out.
+    The PID of an ended process may have been reused, and is left out.
     """
     unidentified = _unidentified(lease)
     if unidentified is not None:
@@ -47,7 +47,7 @@ def _age(lease: Lease, snapshot: Snapshot) -> float | None:
 
 
 def _unidentified(lease: Lease) -> str | None:
-    """Return what is known of a holder that cannot be named, None for one that can."""
+    """Return what is known of an unnamed holder, None for one that can be named."""
     if lease.pid is None:
         return _OTHER_NAMESPACE
     return _ENDED if lease.start_ticks is None else None

@@ -1,6 +1,6 @@
 """The columns of processes.
 
-A percentage of GPUs is the mean of those that the process uses: a whole one is 100, and so are all.
+A percentage of GPUs is the mean over those that the process uses: 100 means all of them fully.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _MINUTE, _HOUR, _NOTABLE_IDLE = 60, 3600, 60
 
 
 def idle_text(seconds: float | None) -> str:
-    """Return how long memory has been held without use of a GPU, rounded to change seldom."""
+    """Return how long memory has been held without GPU use, rounded to change rarely."""
     if seconds is None or seconds >= _HOUR:
         return duration(seconds)
     if seconds >= _MINUTE:
@@ -50,7 +50,7 @@ def _codec(row: ProcessRow) -> str:
 
 
 PERCENTAGES = "UTIL, MEM%, MEM-BW, ENC/DEC: mean of its GPUs, or MIG instances; CPU: 100% is a core"
-"""What percentages of a process and of a user are of, for the help."""
+"""The base of percentages of a process and of a user, for the help."""
 
 # fmt: off
 PROCESS_COLUMNS: tuple[Column[ProcessRow], ...] = (
@@ -89,7 +89,7 @@ PROCESS_COLUMNS: tuple[Column[ProcessRow], ...] = (
     amount("time", "TIME", lambda row: row.age_seconds, duration, 6, priority=3, ticks=True),
     amount("idle", "IDLE", lambda row: row.process.idle_seconds, idle_text, 6, priority=4,
         level=_idle_level, ticks=True),
-    # As long as a container's in Kubernetes.
+    # As long as that of a container in Kubernetes.
     word("job", "JOB", lambda row: None if row.process.job is None else row.process.job.label, 27,
         priority=6),
     Column(

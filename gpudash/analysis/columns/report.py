@@ -1,6 +1,6 @@
 """The columns of a report: how long GPUs were held, by users, jobs, devices or hosts.
 
-Hours are those of GPUs: two GPUs for an hour are two. The energy of users and jobs is an estimate.
+Hours are GPU hours: two GPUs for an hour are two. The energy of users and jobs is an estimate.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _Column = Column[ReportRow]
 
 
 def gpu_time(seconds: float | None) -> str:
-    """Return the time of GPUs: `42s`, `18m05s`, `4.5h`, `1,204h`."""
+    """Return GPU time: `42s`, `18m05s`, `4.5h`, `1,204h`."""
     if seconds is None or seconds < 3600:
         return duration(seconds)
     return hours(seconds / 3600)
 
 
 def seen_text(report: Report) -> str:
-    """Return how much of its span was seen: `seen 6d22h of 7d00h`, of hosts the least and most."""
+    """Return how much of the span was seen: `seen 6d22h of 7d00h`, with min and max of hosts."""
     asked = (report.until - report.since).total_seconds()
     seen = sorted(min(each.seen_seconds, asked) for each in report.hosts if each.message is None)
     texts = dict.fromkeys(duration(each) for each in (seen[:1] + seen[-1:]) or [0.0])
@@ -91,7 +91,7 @@ REPORT_COLUMNS: Mapping[Grouping, tuple[Column[ReportRow], ...]] = {
     ),
     "host": (_HOST, _SEEN, _HELD_OF_SEEN, *_AMOUNTS, _ENERGY, _COST, _MODEL),
 }
-"""Those of each kind of row."""
+"""The columns by kind of row."""
 
 FINDING_COLUMNS: tuple[Column[ReportFinding], ...] = (
     word(
@@ -106,4 +106,4 @@ FINDING_COLUMNS: tuple[Column[ReportFinding], ...] = (
     word("gpu", "GPU", lambda each: each.gpu, 16),
     amount("time", "TIME", lambda each: each.seconds, duration, 6),
 )
-"""Those of what was wrong."""
+"""The columns of findings."""

@@ -1,4 +1,4 @@
-"""The columns beside the link matrix: traffic of each GPU, and the CPUs that it is close to."""
+"""The columns beside the link matrix: traffic of each GPU, and the CPUs close to it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def affinity_sentence(rows: list[GpuAffinity]) -> str:
 
 
 UNREAD = "unread"
-"""Stands for the rate of a link that the driver does not give."""
+"""Stands for a link's rate that the driver does not report."""
 _RATES = frozenset(
     f"{link}_{way}_bytes_per_second" for link in ("pcie", "nvlink") for way in ("tx", "rx")
 )
@@ -59,7 +59,7 @@ def _number(row: GpuAffinity, field: str) -> int | None:
 
 
 def _capacity(device: Device | None, field: str) -> float | None:
-    """Return the bytes per second that PCIe carries each way at its best, or the NVLinks in use."""
+    """Return the maximum bytes per second of PCIe in each direction, or of the NVLinks in use."""
     if device is None:
         return None
     if field.startswith("nvlink"):
@@ -73,7 +73,7 @@ def _share(row: GpuAffinity, field: str) -> float | None:
 
 
 def is_unread(device: Device | None, field: str) -> bool:
-    """Whether a field is the rate of a link that is there, and is not known."""
+    """Whether a field is the unknown rate of an existing link."""
     if device is None or device.state != "ok" or device.is_mig or field not in _RATES:
         return False
     has_link = device.nvlink_count if field.startswith("nvlink") else device.pcie_link_width
@@ -110,10 +110,10 @@ TRAFFIC_COLUMNS: tuple[Column[GpuAffinity], ...] = (
         priority=5,
     ),
 )
-"""Rates are bytes per second in binary units; bars are shares of what the links can carry."""
+"""Rates are bytes per second in binary units; bars are shares of the links' capacity."""
 
 
 def has_unread_rate(row: GpuAffinity, keys: Collection[str]) -> bool:
-    """Whether one of these columns shows the word for a link whose rate is not known."""
+    """Whether one of these columns shows the word for an unknown rate."""
     shown = [column for column in TRAFFIC_COLUMNS if column.key in keys]
     return any(column.text(row) == UNREAD for column in shown)

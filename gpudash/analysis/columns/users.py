@@ -1,8 +1,7 @@
 """The columns of the owners of processes.
 
-A percentage of GPUs is the mean of those that they use, as that of a process is, and so is the bar
-of their memory. Idle is memory that processes hold at 0 % UTIL, and for how long the longest
-has.
+A percentage of GPUs is the mean over those that they use, as for a process, and so is the bar of
+their memory. Idle is memory of processes at 0 % UTIL, with the longest idle time.
 """
 
 from __future__ import annotations

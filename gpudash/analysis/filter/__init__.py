@@ -1,7 +1,7 @@
 """The filter of processes: `alice train`, `gpu:0-3 mem>10G util<5`, `-user:root idle>10m`.
 
-Plain words are searched for in PID, owner, command and job, terms test one value; all must match.
-A - or ! before a word negates it, quotes keep spaces and make any text a plain word.
+Plain words are searched for in PID, owner, command and job, terms test one value; all must match. A
+- or ! before a word negates it; quotes keep spaces and make any text a plain word.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Filter(Struct, Generic[Row], frozen=True):
     """A condition on processes, or on other rows: all clauses must hold."""
 
     text: str
-    """As it was typed."""
+    """As typed."""
     clauses: tuple[Clause[Row], ...] = ()
 
     def matches(self, row: Row) -> bool:
@@ -51,12 +51,12 @@ EVERYTHING: Filter[ProcessRow] = Filter("")
 
 
 class Grammar(Generic[Row]):
-    """What filters of one kind of rows may consist of."""
+    """The terms and plain words allowed in filters of one kind of rows."""
 
     def __init__(
         self, terms: Sequence[Term[Row]], searched: Callable[[Row], Iterable[str]]
     ) -> None:
-        """`searched` returns the texts of a row that plain words are searched in."""
+        """`searched` returns the texts of a row to search for plain words."""
         self._terms = tuple(terms)
         self._by_name = {name: term for term in terms for name in term.names}
         self._searched = searched
@@ -64,7 +64,7 @@ class Grammar(Generic[Row]):
     def parse(self, text: str) -> Filter[Row]:
         """Return the filter of a text; an empty one matches everything.
 
-        Raises FilterError, which names what is valid, also for a term that is still incomplete.
+        Raises FilterError, which lists valid values, even for an incomplete term.
         """
         if len(text) > MAX_LENGTH:
             raise FilterError(
@@ -73,7 +73,7 @@ class Grammar(Generic[Row]):
         return Filter(text, tuple(self._clause(word) for word in split(text)))
 
     def understood(self, text: str) -> tuple[Filter[Row] | None, FilterError | None]:
-        """Return the filter without its first wrong word, None if others are wrong, too."""
+        """Return the filter without its first invalid word, None if others are invalid too."""
         try:
             return self.parse(text), None
         except FilterError as error:
@@ -128,7 +128,7 @@ parse, understood, _term = _PROCESSES.parse, _PROCESSES.understood, _PROCESSES.t
 
 
 def names_term(text: str, name: str) -> bool:
-    """Whether a filter tests this term; raises FilterError for a quote that is not closed."""
+    """Whether a filter tests this term; raises FilterError for an unclosed quote."""
     return any(word.sign and _term(word) is BY_NAME[name] for word in split(text))
 
 
@@ -136,7 +136,7 @@ _OR_SIGNS = "|()"
 
 
 def hint(text: str, labels: Collection[str]) -> str:
-    """Return what the author may have meant instead, empty if no word of the filter is suspicious.
+    """Return what the author may have meant instead, empty if no word is suspicious.
 
     `labels` are those of the existing devices. Raises FilterError for an invalid filter.
     """

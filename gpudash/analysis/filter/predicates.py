@@ -15,7 +15,7 @@ Row = TypeVar("Row")
 
 Test = Callable[[Row], bool]
 Builder = Callable[[str, str], "Callable[[Row], bool] | None"]
-"""From operator and value to a test; None for an invalid value."""
+"""Returns a test for an operator and a value; None for an invalid value."""
 
 LOOSE, EXACT, OTHER = ":", "=", "!="
 _COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
@@ -31,9 +31,9 @@ _MAX_DIGITS = 10
 
 
 def of_text(texts: Callable[[Row], Iterable[str]], *, several: bool = False) -> Builder[Row]:
-    """Return the builder of a term over words: `:` is contained in one of them, `=` is all of it.
+    """Return the builder of a term over words: `:` means contained in one, `=` equal to one.
 
-    The case of letters does not matter. With `several`, commas stand between words to choose from.
+    Case is ignored. With `several`, commas separate alternatives.
     """
 
     def build(sign: str, value: str) -> Test[Row] | None:
@@ -41,7 +41,7 @@ def of_text(texts: Callable[[Row], Iterable[str]], *, several: bool = False) -> 
         parts = whole.split(",") if several else [whole]
         if len(parts) > 1 and not all(parts):
             return None
-        # The text itself may have a comma.
+        # The text itself may contain a comma.
         wanted = {whole, *parts}
 
         def equals(row: Row) -> bool:
@@ -60,7 +60,7 @@ def containing(texts: Callable[[Row], Iterable[str]], wanted: Collection[str]) -
     """Return whether one of a row's texts contains one of the `wanted`, which are casefolded."""
 
     def contains(row: Row) -> bool:
-        # Asked of each GPU of a cluster at each letter: a generator takes twice as long.
+        # Called for each GPU of a cluster at each letter: a generator takes twice as long.
         for text in texts(row):
             folded = text.casefold()
             for part in wanted:
@@ -74,7 +74,7 @@ def containing(texts: Callable[[Row], Iterable[str]], wanted: Collection[str]) -
 def of_number(
     read: Callable[[Row], float | None], quantity: Callable[[str], Quantity | None]
 ) -> Builder[Row]:
-    """Return the builder of a term over a number; `=` takes what rounds to the digits written."""
+    """Return the builder of a term over a number; `=` rounds to the digits written."""
 
     def build(sign: str, value: str) -> Test[Row] | None:
         wanted = quantity(value)
@@ -99,7 +99,7 @@ def of_set(
     read: Callable[[Row], frozenset[str]],
     fits: Callable[[str], Callable[[str], bool] | None],
 ) -> Builder[Row]:
-    """Return the builder of a term over a set: `:` shares a member with it, `=` has no others."""
+    """Return the builder of a term over a set: `:` means a common member, `=` no others."""
 
     def build(sign: str, value: str) -> Test[Row] | None:
         parts = [fits(part) for part in value.split(",")]
@@ -120,8 +120,8 @@ def of_set(
 
 
 def in_range(text: str) -> Callable[[str], bool] | None:
-    """Return the test of a number for `2` or `0-3`; None for no range, and for one that ends
-    before it begins.
+    """Return the test of a number for `2` or `0-3`; None for anything else, such as a
+    reversed range.
     """
     first, dash, last = text.partition("-")
     if not _is_number(first) or (dash and not _is_number(last)):
@@ -133,9 +133,9 @@ def in_range(text: str) -> Callable[[str], bool] | None:
 
 
 def on_gpus(text: str) -> Callable[[str], bool] | None:
-    """Return the test of a label for `2`, `0-3` or the MIG instance `0:1`; None for none of them.
+    """Return the test of a label for `2`, `0-3` or the MIG instance `0:1`; None for others.
 
-    A MIG instance is on its parent, too.
+    A MIG instance matches its parent too.
     """
     if ":" in text:
         parts = text.split(":")
@@ -151,6 +151,6 @@ def _is_number(text: str) -> bool:
 
 
 def is_type(text: str) -> Callable[[str], bool] | None:
-    """Return the test for one of the process types; None if it is none."""
+    """Return the test for a process type; None for any other word."""
     letter = text.upper()
     return letter.__eq__ if letter in ("C", "G", "M") else None

@@ -32,13 +32,13 @@ class Term(Struct, Generic[Row], frozen=True):
     example: str
     help: str
     values: str
-    """What may follow the operator, for the message about a wrong value."""
+    """The values allowed after the operator, for error messages."""
     test: Builder[Row]
     operators: tuple[str, ...] = WORD_OPERATORS
 
 
 class Quantities(NamedTuple):
-    """What a number is written as: in words, and how that is read."""
+    """The notation of a number, in words, and its parser."""
 
     values: str
     parse: Callable[[str], Quantity | None]
@@ -52,7 +52,7 @@ SHARE = Quantities("a percentage", units.parse_percentage)
 def named(
     names: tuple[str, ...], example: str, help: str, read: Callable[[Row], Iterable[str]]
 ) -> Term[Row]:
-    """Return a term over names, of which several may be given."""
+    """Return a term over names, several of which may be given."""
     values = "a name, or several such as alice,bob"
     return Term(names, example, help, values, of_text(read, several=True))
 
@@ -70,7 +70,7 @@ def number(
 
 
 def _gpus(row: ProcessRow) -> frozenset[str]:
-    """Return the indices of the GPUs that it uses whole, and the labels of its MIG instances."""
+    """Return the indices of GPUs that it uses as a whole, and the labels of its MIG instances."""
     instances = {label for label in row.gpus.split(",") if ":" in label}
     parents = {label.partition(":")[0] for label in instances}
     indices = {str(device.index) for device in row.process.devices}
@@ -83,7 +83,7 @@ def _user(row: ProcessRow) -> Iterable[str]:
 
 
 def _job(row: ProcessRow) -> Iterable[str]:
-    """Return the names of a job: as it is shown, its kind, and its ids in full."""
+    """Return the names of a job: the one shown, its kind, and its full ids."""
     job = row.process.job
     if job is None:
         return ()
@@ -95,7 +95,7 @@ def _command(row: ProcessRow) -> Iterable[str]:
 
 
 def searched(row: ProcessRow) -> Iterable[str]:
-    """Return the texts that a plain word is searched in: PID, owner, command and job."""
+    """Return the texts to search for a plain word: PID, owner, command and job."""
     return (str(row.process.pid), *_user(row), *_command(row), *_job(row))
 
 

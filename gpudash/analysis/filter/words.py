@@ -11,37 +11,37 @@ from gpudash.model.text import SafeText, clean
 
 _QUOTES = "\"'"
 _SIGNS = (">=", "<=", "!=", "==", ">", "<", "=", ":")
-"""The longer ones first, of which the shorter are a part."""
+"""Longer signs precede those that they begin with."""
 
 _MAX_SHOWN = 40
 
 
 class Word(Struct, frozen=True):
-    """One word and where it stands in the filter."""
+    """One word and its position in the filter."""
 
     start: int
     end: int
     written: SafeText
-    """As it was typed, cut and cleaned for messages."""
+    """As typed, shortened and cleaned for messages."""
     negated: bool
     name: str
-    """The part before the sign; empty in a word that is quoted or has no sign."""
+    """The part before the sign; empty for a word that is quoted or has no sign."""
     sign: str
     value: str
     """The part after the sign, without its quotes."""
     plain: str
-    """The word without its negation and its quotes."""
+    """The word without negation and quotes."""
 
 
 def quoted(text: str) -> str:
-    """Return the word that searches for exactly this text, whatever it holds."""
+    """Return the word that searches for exactly this text, whatever it contains."""
     return '"' + text.replace('"', '""') + '"'
 
 
 def split(text: str) -> Iterator[Word]:
     """Yield the words of a filter.
 
-    Raises FilterError for a quote that is not closed and a negation of nothing.
+    Raises FilterError for an unclosed quote, and for a negation of nothing.
     """
     at = 0
     while at < len(text):
@@ -80,12 +80,12 @@ def _is_name_char(char: str) -> bool:
 
 
 def _is_negated(text: str, start: int) -> bool:
-    """Whether a word begins with - or !, and is no long option such as --batch."""
+    """Whether a word begins with - or !, and is not a long option such as --batch."""
     return text[start] in "-!" and not text.startswith("--", start)
 
 
 def _value(text: str, start: int) -> tuple[str, int]:
-    """Return the text up to the next space, or its quotes, and where it ends."""
+    """Return the text up to the next space, or in quotes, and where it ends."""
     if start < len(text) and text[start] in _QUOTES:
         return _in_quotes(text, start)
     end = start
@@ -95,7 +95,7 @@ def _value(text: str, start: int) -> tuple[str, int]:
 
 
 def _in_quotes(text: str, start: int) -> tuple[str, int]:
-    """Return what is quoted, where two quotes stand for one, and where the quotes end."""
+    """Return the quoted text, in which two quotes stand for one, and where it ends."""
     quote, parts = text[start], []
     begin = start + 1
     while True:

@@ -1,5 +1,5 @@
-"""How a host is doing: levels of values, and findings by rules; no colours.
+"""The health of a host: levels of values, and findings by rules; no colours.
 
-`engine.Diagnosis` examines snapshot after snapshot where they are taken; whatever shows a snapshot
-reads its findings, so that screens, tables and documents agree.
+`engine.Diagnosis` examines consecutive snapshots as they are taken; everything that shows a
+snapshot reads its findings, so that screens, tables and documents agree.
 """

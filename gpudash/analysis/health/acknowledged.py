@@ -1,7 +1,7 @@
-"""What is wrong and known: hosts and GPUs whose findings a user has acknowledged.
+"""Acknowledgements: hosts and GPUs whose findings are known to the users.
 
-They stand in a file, a line of JSON each, to which several people may write: what it says is
-cleaned and bounded, and a line that is none takes nothing from the others.
+They are in a file, a line of JSON each, that several people may write: its texts are cleaned and
+limited, and an invalid line does not affect the others.
 """
 
 from __future__ import annotations
@@ -30,46 +30,46 @@ _MAX_BYTES = 1 << 20
 _TOO_LARGE = "larger than 1 MiB"
 _MAX_REASON = 200
 _AGAIN_SECONDS = 2.0
-"""How often the file is looked at again."""
+"""How often to check the file for changes."""
 _PATIENCE_SECONDS = 0.2
-"""How long a sample waits for a folder that does not answer."""
+"""How long a sample waits for an unresponsive folder."""
 _LOCK_SECONDS = 2.0
 _SOON_SECONDS = 3600.0
-"""How long after it was acknowledged a GPU may be taken out, or be lost again at once."""
+"""How soon after the acknowledgement a GPU may be removed or lost again."""
 _NAME = r"(?:[^:]*/)?[\w.@%+-]+"
 _TARGET = rf"(?P<host>\[[^]]+\]|(?:{_NAME})?)(?::(?P<gpu>[0-9]{{1,5}}))?"
 _MAX_YEARS = timedelta(days=3650)
 
 PlaceKey = tuple[str, int | str | None]
-"""A host by its name, and one of its GPUs by UUID or index, None for all of it."""
+"""A host by name, and one of its GPUs by UUID or index, None for all of it."""
 
 
 class Place(NamedTuple):
-    """What findings are about: a host, or one of its GPUs."""
+    """The subject of findings: a host, or one of its GPUs."""
 
     host: str
     gpu: int | None = None
     """NVML's index, None for the host and all of its GPUs."""
     uuid: str | None = None
-    """Which GPU has that index, None where that is not known: others may have it after a reboot."""
+    """The UUID of that GPU, None if unknown: after a reboot, another may have the index."""
 
     @property
     def key(self) -> PlaceKey:
-        """What identifies it."""
+        """Its key."""
         return self.host, self.gpu if self.uuid is None else self.uuid
 
 
 class Acknowledgement(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A line of the file: a host or GPU whose findings are known, or are new again."""
+    """A line of the file: a host or GPU whose findings are known, or are news again."""
 
     host: Annotated[str, Meta(min_length=1, max_length=NAME_BYTES)]
-    """Its name, after that of its cluster and a slash where only that one is meant."""
+    """Its name, with its cluster and a slash before it to mean only that one."""
     gpu: Annotated[int, Meta(ge=0, lt=1 << 16)] | None = None
     """NVML's index, None for the host and all of its GPUs."""
     uuid: Annotated[str, Meta(min_length=1, max_length=NAME_BYTES)] | None = None
-    """Which GPU had that index, None for whichever has it."""
+    """The UUID of that GPU, None for any with the index."""
     until: Annotated[datetime, Meta(tz=True)] | None = None
-    """None for until it is taken back."""
+    """None for until it is withdrawn."""
     reason: Annotated[str, Meta(max_length=_MAX_REASON)] = ""
     by: Annotated[str, Meta(max_length=NAME_BYTES)] = ""
     at: Annotated[datetime, Meta(tz=True)] | None = None
@@ -78,12 +78,12 @@ class Acknowledgement(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def place(self) -> Place:
-        """What it is about."""
+        """Its host or GPU."""
         return Place(self.host, self.gpu, self.uuid)
 
     @property
     def title(self) -> SafeText:
-        """What it is about, as it is typed: `gpu20:5`."""
+        """Its host or GPU, as typed: `gpu20:5`."""
         return clean(self.host if self.gpu is None else f"{self.host}:{self.gpu}")
 
     def is_in_force(self, now: float) -> bool:
@@ -91,9 +91,9 @@ class Acknowledgement(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return not self.taken_back and (self.until is None or now < self.until.timestamp())
 
     def is_over(self, since: float | None) -> bool:
-        """Whether it is not about what is lost since an instant, None where that is not known.
+        """Whether it does not apply to a loss since an instant, None if unknown.
 
-        Without an end it is about what is lost then or soon, and not once it was back.
+        An open-ended one applies to a loss then or soon after, but not to one after a return.
         """
         if self.until is not None or self.at is None or since is None:
             return False
@@ -101,18 +101,18 @@ class Acknowledgement(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def text(self) -> SafeText:
-        """Why, by whom and until when: `RMA 4711, alice until 11-27 02:00`."""
+        """The reason, the user and the end: `RMA 4711, alice until 11-27 02:00`."""
         until = "" if self.until is None else f"until {self.until.astimezone():%m-%d %H:%M}"
         parts = (self.reason, " ".join(filter(None, (self.by, until))))
         return clean(", ".join(filter(None, parts)) or "no reason given", _MAX_REASON)
 
 
 _Read = tuple[tuple[Acknowledgement, ...], SafeText | None]
-"""The lines of the file, and what is wrong with it."""
+"""The lines of the file, and the error in it."""
 
 
 class InForce(Struct, frozen=True):
-    """The acknowledgements that count at an instant, and what is wrong with their file."""
+    """The acknowledgements in force at an instant, and the error in their file."""
 
     found: Mapping[PlaceKey, Acknowledgement] = {}
     problem: SafeText | None = None
@@ -120,7 +120,7 @@ class InForce(Struct, frozen=True):
     def about(
         self, names: Iterable[str], gpu: int | None, uuid: str | None
     ) -> Acknowledgement | None:
-        """Return what acknowledges a host that has these names, or one of its GPUs; else None."""
+        """Return the acknowledgement of a host with these names, or one of its GPUs; else None."""
         for name in names:
             for key in (None, uuid, gpu):
                 if (known := self.found.get((name, key))) is not None:
@@ -132,9 +132,9 @@ class InForce(Struct, frozen=True):
         return None
 
     def text(self, names: Iterable[str], gpus: Mapping[int, str | None]) -> str | None:
-        """Return why nothing about some GPUs of a host, or all of it without any, is news.
+        """Return why a finding about these GPUs of a host, or about all of it, is not news.
 
-        `gpus` are UUIDs by index. None where one of them is not acknowledged.
+        `gpus` are UUIDs by index. None if one of them is not acknowledged.
         """
         names, which = tuple(names), list[tuple[int | None, str | None]](sorted(gpus.items()))
         found = [self.about(names, *gpu) for gpu in which or [(None, None)]]
@@ -143,7 +143,7 @@ class InForce(Struct, frozen=True):
 
     @property
     def finding(self) -> tuple[Finding, ...]:
-        """What is wrong with the file, as a finding; none if nothing is."""
+        """The error in the file as a finding, if there is one."""
         if self.problem is None:
             return ()
         return (
@@ -157,16 +157,16 @@ class InForce(Struct, frozen=True):
 
 
 def spellings(host: str, cluster: str | None = None) -> tuple[str, ...]:
-    """Return what a host may be called: with its cluster before it, without its domain."""
+    """Return the names of a host: with its cluster, without its domain."""
     head = host.partition(".")[0]
     names = (host,) if head in (host, "") or head.isdecimal() or ":" in host else (host, head)
     return names if cluster is None else (*(f"{cluster}/{name}" for name in names), *names)
 
 
 def path(shared: str | None = None, *, is_demo: bool = False) -> str:
-    """Return the file: that of the settings, else one in the folder for state.
+    """Return the path: that of the settings, else a file in the state folder.
 
-    Simulated hosts, which may be called as real ones are, have their own. Raises KeyError for a
+    Simulated hosts, which may have names of real ones, have a separate file. Raises KeyError for a
     user without a home.
     """
     if is_demo:
@@ -177,7 +177,7 @@ def path(shared: str | None = None, *, is_demo: bool = False) -> str:
 class Acknowledged:
     """The acknowledgements of a file, read again when it has changed.
 
-    A thread reads it, since a folder that does not answer must hold up no sample.
+    A thread reads it, since an unresponsive folder must not delay samples.
     """
 
     def __init__(
@@ -190,14 +190,14 @@ class Acknowledged:
         self._read: _Read = (), None
 
     def now(self) -> InForce:
-        """Return what is in force now, as far as the file can be read."""
+        """Return those in force now, as far as the file is readable."""
         is_due = time.monotonic() - self._looked_at >= _AGAIN_SECONDS
         if is_due and (self._thread is None or not self._thread.is_alive()):
             self._looked_at = time.monotonic()
             thread = Thread(target=self._look, name="acknowledged", daemon=True)
             try:
                 thread.start()
-            except RuntimeError:  # the system has no thread to give
+            except RuntimeError:  # The system has no threads left.
                 self._look()
             else:
                 self._thread = thread
@@ -215,7 +215,7 @@ class Acknowledged:
 
 
 def in_force(file: str) -> InForce:
-    """Return what is in force now by a file, however long it takes to be read."""
+    """Return those in force now in a file, however long reading it takes."""
     return _in_force(_read(file), time.time())
 
 
@@ -225,7 +225,7 @@ def _in_force(read: _Read, now: float) -> InForce:
 
 
 def _read(file: str) -> _Read:
-    """Return what `load` does, of a file that is missing or cannot be read too."""
+    """Return the result of `load`, even for a missing or unreadable file."""
     try:
         return load(file)
     except (FileNotFoundError, NotADirectoryError):
@@ -235,7 +235,7 @@ def _read(file: str) -> _Read:
 
 
 def load(file: str) -> _Read:
-    """Return the last word on each host and GPU, and what is wrong with the file in one line.
+    """Return the last line on each host and GPU, and the error in the file, in one line.
 
     Raises OSError if it cannot be read.
     """
@@ -271,9 +271,9 @@ def _problem(file: str, text: str) -> SafeText:
 
 
 def write(file: str, added: Iterable[Acknowledgement]) -> None:
-    """Add lines to the file, which is made if there is none; raises ActionError.
+    """Append lines to the file, which is created if needed; raises ActionError.
 
-    One that has grown is replaced by what is in force, where its folder allows that.
+    A large one is replaced by the lines in force, if its folder allows that.
     """
     lines = b"".join(json.encode(each) + b"\n" for each in added)
     try:
@@ -282,7 +282,7 @@ def write(file: str, added: Iterable[Acknowledgement]) -> None:
         try:
             size = os.fstat(descriptor).st_size
             if size and os.pread(descriptor, 1, size - 1) != b"\n":
-                # Somebody's line is torn: ours must not be a part of it.
+                # Another writer's line is incomplete: ours must not become part of it.
                 lines = b"\n" + lines
             if size + len(lines) > _MAX_BYTES // 2:
                 now = time.time()
@@ -304,14 +304,14 @@ def write(file: str, added: Iterable[Acknowledgement]) -> None:
 
 
 def _is_shared(file: str) -> bool:
-    """Whether a file is not that of the user alone, so that the umask decides who may write."""
+    """Whether others use a file too, so that the umask decides who may write it."""
     with suppress(KeyError):
         return os.path.dirname(file) != state_folder()
     return True
 
 
 def _locked(file: str) -> int:
-    """Open and lock the file that has this name now, not one that another has replaced."""
+    """Open and lock the file that has this name now, not one that was replaced."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
     while True:
         descriptor = os.open(file, flags, 0o666 if _is_shared(file) else 0o600)
@@ -328,7 +328,7 @@ def _locked(file: str) -> int:
 
 
 def _lock(descriptor: int, file: str) -> None:
-    """Wait for others who write, not for ever; the lock ends with the descriptor."""
+    """Wait for other writers, within limits; the lock ends with the descriptor."""
     deadline = time.monotonic() + _LOCK_SECONDS
     while True:
         try:
@@ -344,7 +344,7 @@ def _lock(descriptor: int, file: str) -> None:
 
 
 def place_of(text: str, this_host: str) -> Place:
-    """Return the host and GPU that `gpu20:5`, `gpu20` or `:5`, on this host, names.
+    """Return the host and GPU of `gpu20:5`, `gpu20` or, on this host, `:5`.
 
     Raises UsageError.
     """
@@ -357,7 +357,7 @@ def place_of(text: str, this_host: str) -> Place:
 
 
 def until_of(text: str, now: datetime) -> datetime:
-    """Return the instant that `8h`, `3d` or a date and time names; raises UsageError."""
+    """Return the instant of `8h`, `3d` or a date and time; raises UsageError."""
     span = parse_span(text)
     moment: datetime | None = None
     with suppress(ValueError, OverflowError, OSError):
@@ -376,7 +376,7 @@ def until_of(text: str, now: datetime) -> datetime:
 def acknowledgement(
     place: Place, *, until: datetime | None = None, reason: str = "", taken_back: bool = False
 ) -> Acknowledgement:
-    """Return an acknowledgement of now by the user who runs this, its texts cleaned."""
+    """Return an acknowledgement dated now by the present user, with its texts cleaned."""
     try:
         who = pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:

@@ -1,4 +1,4 @@
-"""Which findings appear and go, from one snapshot of a host to the next."""
+"""Which findings appear and disappear from one snapshot of a host to the next."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from gpudash.analysis.health.levels import FINDING_RANKS
 from gpudash.model.snapshot import Finding, FindingLevel, Snapshot, UptimeClock, gpus_unknown
 
 _GONE_SECONDS = 30.0
-"""How long a finding must be away before it counts as gone: one that flaps appears once."""
+"""How long a finding must be absent to count as gone: one that flaps appears once."""
 
 
 class FindingChange(NamedTuple):
-    """A finding that appeared, or that went, as it was last seen."""
+    """A finding that appeared, or one that disappeared, as last seen."""
 
     event: Literal["appeared", "gone"]
     finding: Finding
@@ -27,7 +27,7 @@ class _Known(Struct):
 
 
 class FindingChanges:
-    """Compares the findings of at least a level with those of the snapshots before."""
+    """Compares findings of a minimum level with those of earlier snapshots."""
 
     def __init__(self, level: FindingLevel, gone_seconds: float = _GONE_SECONDS) -> None:
         self._min_rank = FINDING_RANKS[level]
@@ -36,10 +36,10 @@ class FindingChanges:
         self._known: dict[object, _Known] = {}
 
     def update(self, snapshot: Snapshot) -> list[FindingChange]:
-        """Return what appeared, or became worse, and what has gone.
+        """Return findings that appeared or became worse, and those that disappeared.
 
-        Nothing follows from a brief snapshot, one that was not examined, or one without the list
-        of GPUs; and nothing has gone from a GPU that does not answer.
+        Snapshots that are brief, unexamined or without a list of GPUs are ignored; findings about a
+        GPU that does not answer do not disappear.
         """
         if snapshot.brief or snapshot.findings is None or gpus_unknown(snapshot):
             return []
@@ -55,7 +55,7 @@ class FindingChanges:
             known.finding, known.rank, known.seen_at = finding, max(rank, known.rank), now
         silent = {device.key for device in snapshot.devices if device.state == "not-answering"}
         for key, known in list(self._known.items()):
-            # After a reboot the clock starts again.
+            # After a reboot, the clock restarts.
             known.seen_at = min(known.seen_at, now)
             is_away = now - known.seen_at >= self._gone_seconds
             if is_away and silent.isdisjoint(known.finding.uuids):
@@ -65,6 +65,6 @@ class FindingChanges:
 
 
 def _key(finding: Finding) -> object:
-    """Return what makes it the same finding: its numbers and list of processes may change."""
+    """Return the identity of a finding: its numbers and its list of processes may change."""
     alone = finding.pids if len(finding.pids) == 1 else ()
     return finding.rule, finding.uuids or finding.indices, alone

@@ -24,29 +24,30 @@ from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import floor_tenths
 
 _START_SECONDS = 30.0
-"""How long a new process must do nothing before it counts as idle."""
+"""How long a new process must do nothing until it counts as idle."""
 _MEAN_SECONDS = 20.0
 _RESTING_CPU_PERCENT = 10.0
-"""Below it work on a CPU has ended, which began at BUSY_CPU_PERCENT: it does not flicker."""
+"""Below this, work on a CPU that began at BUSY_CPU_PERCENT has ended: hysteresis."""
 DISK_WAIT_PERCENT = 50.0
 _MIN_PERCENT = 2
-"""Mean utilization below which a process that is busy on the host does not work on a GPU."""
+"""Mean utilization below which a process that is busy on the host does not use a GPU."""
 _SERVICES = ("nvidia-cuda-mps", "nv-hostengine")
 """Daemons of MPS and DCGM, which hold a little memory for others."""
 
 
 class ShareActivity(Struct):
-    """A process on one device: since when it has not used it, and whether it ever did."""
+    """A process on one device: since when it has been unused, and whether it ever was used."""
 
     unused_since: float | None = None
     worked: bool = False
     is_new: bool = False
-    """Whether it appeared after the first sample: it may be about to begin."""
+    """Whether it appeared after the first sample: it may be about to start work."""
 
     def unused_seconds(self, now: float) -> float | None:
-        """Return for how long it has not used it; None if it does or that is not known.
+        """Return for how long it has not used the device; None if it does or if unknown.
 
-        One that has worked uses it while it pauses, one that is new while it may be starting.
+        A process that has worked still uses it during a pause, and a new one while it may be
+        starting.
         """
         if self.unused_since is None:
             return None
@@ -56,23 +57,23 @@ class ShareActivity(Struct):
 
 
 class ProcessActivity(Struct):
-    """A process's means of CPU time and of time in disk wait, in %; None if never reported."""
+    """A process's mean CPU time and disk wait time, in %; None if never reported."""
 
     shares: dict[str | None, ShareActivity]
     """Its activity on each device, by UUID."""
     cpu_percent: float | None = None
     is_since_start: bool = True
-    """Whether that is not yet a mean but the share of CPU since the process started."""
+    """Whether this is the CPU share since the process started, rather than a mean."""
     disk_wait_percent: float | None = None
     on_host: Literal["", "cpu", "disk"] = ""
-    """What it does on the host: work on a CPU, wait for a disk, or nothing."""
+    """Its activity on the host: work on a CPU, wait for a disk, or none."""
     on_host_at: float | None = None
-    """When it last did that, None for never."""
+    """When that last was not none, None for never."""
 
     def idle_seconds(self, now: float) -> float | None:
-        """Return for how long it has used none of its devices, pauses included.
+        """Return for how long it has used none of its devices, including pauses.
 
-        None if it uses one or that is not known.
+        None if it uses one or if unknown.
         """
         since = [share.unused_since for share in self.shares.values()]
         known = [each for each in since if each is not None]
@@ -80,11 +81,11 @@ class ProcessActivity(Struct):
 
     @property
     def may_work(self) -> bool:
-        """Whether it used a CPU since it started, and it is not known whether it still does."""
+        """Whether it used a CPU since it started, and may still do so."""
         return self.is_since_start and (self.cpu_percent or 0.0) >= BUSY_CPU_PERCENT
 
     def add(self, process: Process, now: float, fresh: float, *, is_first: bool) -> None:
-        """Add a sample of what it does on the host."""
+        """Add a sample of its activity on the host."""
         waits = None if process.status is None else 100.0 * (process.status == "disk-sleep")
         self.disk_wait_percent = _mixed(self.disk_wait_percent, waits, fresh)
         before = None if self.is_since_start else self.cpu_percent
@@ -114,7 +115,7 @@ class ActivityTracker:
         self._idle: dict[str, float | None] = {}
 
     def add(self, now: float, snapshot: Snapshot) -> None:
-        """Add a sample; what is no longer there is forgotten."""
+        """Add a sample; processes and devices not in it are forgotten."""
         fresh = 1.0 if not self._devices else 1 - exp(-max(0.0, now - self.now) / _MEAN_SECONDS)
         self.now = now
         devices = {device.key: device for device in snapshot.devices if device.uuid}
@@ -137,7 +138,7 @@ class ActivityTracker:
         return self._processes[process.key]
 
     def idle_seconds(self, device: Device) -> float | None:
-        """Return how long a device has not computed, at least; None if it does or is not known."""
+        """Return how long a device has at least not computed; None if it does or if unknown."""
         return self._idle.get(device.key)
 
     def process_idle_seconds(self, process: Process) -> float | None:
@@ -151,7 +152,7 @@ class ActivityTracker:
         return self._devices.get(device.uuid or "")
 
     def max_nvlinks(self, device: Device) -> int:
-        """Return the highest number of NVLinks that were up at once."""
+        """Return the highest number of NVLinks that were ever up at once."""
         return self._links.get(device.uuid or "", 0)
 
     def _add_rests(self, snapshot: Snapshot) -> None:
@@ -196,9 +197,9 @@ class ActivityTracker:
 
 
 def _works(share: ProcessDevice, device: Device | None, *, alone: bool) -> bool | None:
-    """Return whether a process does anything on a device in this sample, None if that is unknown.
+    """Return whether a process uses a device in this sample, None if unknown.
 
-    The driver samples one process at a time: one without samples, alone on a busy GPU, works.
+    The driver samples one process at a time: one without samples, alone on a busy GPU, uses it.
     """
     if (
         share.sm_utilization_percent
@@ -217,7 +218,7 @@ def _works(share: ProcessDevice, device: Device | None, *, alone: bool) -> bool 
 
 
 def _mixed(before: float | None, value: float | None, fresh: float) -> float | None:
-    """Return a running mean; an unknown value leaves it as it was."""
+    """Return a running mean; an unknown value does not change it."""
     if value is None:
         return before
     return float(value) if before is None else before + (value - before) * fresh
@@ -229,9 +230,9 @@ class Hold(Struct, frozen=True):
     share: ProcessDevice
     device: Device
     unused_seconds: float | None
-    """How long it has not used it, None if it is not known not to."""
+    """How long it has not used it, None if it may use it."""
     idle_seconds: float | None
-    """How long it has done nothing on the host either, None if it is not known to be idle."""
+    """How long it has been idle on the host too, None if it may be active."""
     works: bool
     """Whether it was ever seen to compute there."""
 
@@ -243,10 +244,10 @@ class RuleContext:
         self.snapshot = snapshot
         self.activity = activity
         self.is_first = is_first
-        """Whether this is the first sample, of which no duration is known."""
+        """Whether this is the first sample, in which no duration is known."""
         self.labels = device_labels(snapshot.devices)
         self.gpus = [d for d in snapshot.devices if not d.is_mig and d.state == "ok"]
-        """The GPUs that can be read."""
+        """The readable GPUs."""
         self._mig_labels = {d.key: self.labels[d.key] for d in snapshot.devices if d.is_mig}
         devices = {d.key: d for d in snapshot.devices if d.state == "ok"}
         self.holds = [
@@ -257,15 +258,15 @@ class RuleContext:
         ]
         """The processes, each with the devices on which it computes.
 
-        A process that also draws on the display, such as a browser, is left out on that device,
-        and daemons of the driver everywhere.
+        A process that also draws on a display, such as a browser, is left out on that device, and
+        daemons of the driver on all.
         """
         self._computing = {
             share.uuid for p in snapshot.processes for share in p.devices if share.type != "G"
         }
 
     def is_only_started(self, device: Device) -> bool:
-        """Whether the utilization of a device comes from the start of its driver alone."""
+        """Whether the utilization of a device is only an artifact of its driver's start."""
         snapshot = self.snapshot
         is_unsure = snapshot.brief or any(each.source == "processes" for each in snapshot.errors)
         return is_start_artifact(device, has_processes=is_unsure or device.uuid in self._computing)
@@ -273,8 +274,8 @@ class RuleContext:
     def working(self, process: Process, holds: Sequence[Hold]) -> list[Hold]:
         """Return where a process works.
 
-        Nowhere if it is busy on the host and did so for a moment only: it may load or compile
-        after a first touch of a GPU.
+        Nowhere if it is busy on the host and used the GPU only for a moment: it may be loading or
+        compiling after its first GPU call.
         """
         working = [hold for hold in holds if hold.unused_seconds is None]
         if self.activity.of(process).on_host:

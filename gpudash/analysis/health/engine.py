@@ -1,4 +1,4 @@
-"""Findings: symptoms that have lasted, joined into sentences, the worst first."""
+"""Findings: symptoms that have lasted, merged into sentences, the worst first."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from gpudash.model.units import floor_tenths, inflected
 
 _MAX_EVIDENCE = 32
 _MIN_SECONDS = 0.9
-"""Of samples that come faster only some are examined: no rule is as quick as that."""
+"""Samples closer together are not all examined: no rule is faster than this."""
 _MAX_UPTIME_SECONDS = 1e12
-"""Bounds the spans that a broken clock or a hostile document would make."""
+"""Limit on the spans from a broken clock or a hostile document."""
 
 
 class _ActiveSymptom:
@@ -49,7 +49,7 @@ class _ActiveSymptom:
         self.is_reported = False
 
     def update(self, symptom: Symptom, now: float) -> None:
-        """Take the symptom as it is now; a lower level counts once the rule's time has passed."""
+        """Update it; a lower level takes effect after the rule's time."""
         self.symptom, self.seen_at = symptom, now
         fell = FINDING_RANKS[symptom.level] < FINDING_RANKS[self.level]
         if not fell or now - self.level_at >= symptom.rule.goes_after_seconds:
@@ -57,10 +57,10 @@ class _ActiveSymptom:
 
 
 class SymptomTracker:
-    """Turns the symptoms of sample after sample, of one host or many, into findings.
+    """Turns the symptoms of consecutive samples, of one host or many, into findings.
 
-    First-sample symptoms are reported at once, without a duration; later ones must last, and be
-    away, for the times of their rule before they appear or go.
+    Symptoms of the first sample are reported at once, without a duration; later ones must last, or
+    be absent, for the times of their rule before they appear or disappear.
     """
 
     def __init__(self) -> None:
@@ -74,10 +74,10 @@ class SymptomTracker:
         host: Snapshot | None = None,
         begins: Callable[[Symptom], bool] = lambda _symptom: True,
     ) -> tuple[Finding, ...]:
-        """Return the findings of a sample, the worst first, known ones last.
+        """Return the findings of a sample, the worst first, acknowledged ones last.
 
-        `host` is None for many hosts; `begins` returns whether a symptom that is new has begun
-        with it, and was not only seen.
+        `host` is None for many hosts; `begins` returns whether a new symptom has just begun, rather
+        than just been seen.
         """
         self._sample += 1
         for symptom in symptoms:
@@ -94,14 +94,14 @@ class SymptomTracker:
             known = _ActiveSymptom(symptom, now, began=begins(symptom))
         else:
             known.update(symptom, now)
-        # Behind the others: in the order of the last sample.
+        # Reinserted last, to follow the order of the last sample.
         self._active[key] = known
         known.sample = self._sample
         if self._sample == 1 or now - known.since >= symptom.rule.appears_after_seconds:
             known.is_reported = True
 
     def _forget(self, host: Snapshot | None, now: float) -> None:
-        """Drop what was away for long enough, or whose device or process is gone."""
+        """Drop symptoms that were absent for long enough, or whose device or process is gone."""
         absent = [key for key, each in self._active.items() if each.sample != self._sample]
         if not absent:
             return
@@ -114,7 +114,7 @@ class SymptomTracker:
 
 
 def _presence(host: Snapshot | None) -> Callable[[Symptom], bool]:
-    """Return the function that returns whether a symptom's devices and processes are there."""
+    """Return the test of whether a symptom's devices and processes are present."""
     if host is None:
         return lambda _symptom: True
     devices = {device.key for device in host.devices if device.state == "ok"}
@@ -137,11 +137,11 @@ class Diagnosis:
         self._begin()
 
     def examine(self, snapshot: Snapshot) -> Snapshot:
-        """Return a snapshot with its findings, the status of its devices and their idle times.
+        """Return a snapshot with its findings, and its devices' status and idle times.
 
-        The findings are those of the last one if it was a moment ago.
+        The findings are the last ones if these are a moment old.
 
-        A brief one has none: what is missing in it was only not read yet.
+        A brief one has none: values missing in it were just not read yet.
         """
         if snapshot.brief:
             return snapshot
@@ -156,14 +156,14 @@ class Diagnosis:
         if last is None or now - last >= _MIN_SECONDS or states != self._states:
             self._now, self._states = now, states
             symptoms = [*chain.from_iterable(check(context) for check in self._checks)]
-            # Where nothing is wrong, no file is looked for.
+            # If nothing is wrong, the file is not read.
             known = self._acknowledged() if symptoms else InForce()
             marked = _marked(symptoms, snapshot, known) if known.found else symptoms
             self._found = (*self._tracker.findings(marked, now, snapshot), *known.finding)
         return self._judged(context, replace(snapshot, findings=self._found))
 
     def _judged(self, context: RuleContext, snapshot: Snapshot) -> Snapshot:
-        """Return a snapshot with the status of each device, and since when nothing uses it."""
+        """Return a snapshot with the status of each device, and how long it has been idle."""
         found = judged(context, by_device(snapshot, self._found))
         return replace(
             snapshot,
@@ -195,7 +195,7 @@ class Diagnosis:
 
 
 def _marked(symptoms: Iterable[Symptom], host: Snapshot, known: InForce) -> Iterator[Symptom]:
-    """Yield symptoms, those with why they are no news where that is known of all their GPUs."""
+    """Yield symptoms, with the acknowledgement of those whose GPUs all have one."""
     names = spellings(host.host.hostname)
     parents: dict[str, int] = {each.uuid: each.index for each in host.devices if each.uuid}
     for symptom in symptoms:
@@ -209,9 +209,9 @@ def _marked(symptoms: Iterable[Symptom], host: Snapshot, known: InForce) -> Iter
 
 
 def marked(snapshot: Snapshot, known: InForce, name: str) -> Snapshot:
-    """Return a snapshot that another gpudash has examined, with what is acknowledged here.
+    """Return a snapshot examined by another gpudash, with the acknowledgements of this host.
 
-    `name` is what the host is called here.
+    `name` is the host's name here.
     """
     if known == InForce():
         return snapshot
@@ -252,7 +252,7 @@ def _finding(
     parents: dict[str, int],
     now: float | None,
 ) -> Finding:
-    """Write down the symptoms of several devices as one."""
+    """Return the finding for symptoms of several devices."""
     first = group[0].symptom
     devices = {device.key: device for each in group for device in each.symptom.devices}
     evidence = tuple(proof for each in group for proof in each.symptom.evidence)

@@ -1,4 +1,4 @@
-"""What a snapshot says of its devices; one that was not examined is examined by itself."""
+"""Findings and status in a snapshot; an unexamined one is examined on its own."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gpudash.model.state import State, state_of
 
 
 def findings(snapshot: Snapshot) -> tuple[Finding, ...]:
-    """Return the findings of a snapshot; one without any examination is examined by itself.
+    """Return the findings of a snapshot; an unexamined one is examined on its own.
 
-    A brief one has none: what is missing in it was only not read yet.
+    A brief one has none: values missing in it were just not read yet.
     """
     if snapshot.findings is not None or snapshot.brief:
         return snapshot.findings or ()
@@ -23,7 +23,7 @@ def findings(snapshot: Snapshot) -> tuple[Finding, ...]:
 
 
 def examined(snapshot: Snapshot) -> Snapshot:
-    """Return a snapshot with status and idle times; one without is examined by itself."""
+    """Return a snapshot with status and idle times; an unexamined one is examined on its own."""
     if snapshot.brief or all(device.status is not None for device in snapshot.devices):
         return snapshot
     from gpudash.analysis.health.engine import Diagnosis
@@ -33,14 +33,14 @@ def examined(snapshot: Snapshot) -> Snapshot:
 
 
 def findings_by_device(snapshot: Snapshot) -> FindingsByDevice:
-    """Return the findings about each device by its key, without devices that have none."""
+    """Return the findings about each device by key, without devices that have none."""
     return by_device(snapshot, findings(snapshot))
 
 
 def statuses(snapshot: Snapshot, findings: FindingsByDevice | None = None) -> dict[str, State]:
-    """Return the state of each device by its key; `findings` are those by device, if known.
+    """Return the state of each device by key; `findings` are those by device, if known.
 
-    It is what the document says; one without any is judged by itself, as a first sample is.
+    It is that of the document; without one, it is decided as in a first sample.
     """
     if all(device.status is not None for device in snapshot.devices):
         return {device.key: state_of(device.status) for device in snapshot.devices}
@@ -51,13 +51,13 @@ def statuses(snapshot: Snapshot, findings: FindingsByDevice | None = None) -> di
 
 
 def acknowledged_gpus(snapshot: Snapshot) -> frozenset[int]:
-    """Return the indices of the GPUs of which it is known what is wrong with them."""
+    """Return the indices of the GPUs whose findings are acknowledged."""
     known = (each for each in snapshot.findings or () if each.acknowledged is not None)
     return frozenset(index for each in known for index in each.indices)
 
 
 def unusable_devices(snapshot: Snapshot) -> dict[str, str]:
-    """Return by its key why no job may have a device, of those that none may have."""
+    """Return by key why no job may have a device, for all such devices."""
     findings = findings_by_device(snapshot)
     reasons = {d.key: usable(d, findings_about(d, findings)) for d in snapshot.devices}
     return {key: reason for key, reason in reasons.items() if reason is not None}

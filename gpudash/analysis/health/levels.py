@@ -1,4 +1,4 @@
-"""How bad single values of a device and findings are; no colours."""
+"""The severity of findings and of single values of a device; no colours."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from gpudash.model.state import Level
 FINDING_RANKS: dict[FindingLevel, int] = {"info": 0, "warn": 1, "critical": 2}
 
 BUSY_CPU_PERCENT = 20.0
-"""From this share of one CPU on a process works there, and so is not idle."""
+"""From this share of one CPU on, a process counts as working there, and so not as idle."""
 
 _CONTEXT_BYTES = 256 << 20
-"""Less is what the driver keeps besides its processes; a lone CUDA context takes more."""
+"""The driver itself may keep less besides its processes; a lone CUDA context takes more."""
 _MARGIN_CELSIUS = 10
 
 
 def works_on_cpu(process: Process) -> bool:
-    """Whether a process keeps a CPU busy, as far as the last sample shows it."""
+    """Whether a process keeps a CPU busy in the last sample."""
     return (process.cpu_percent or 0.0) >= BUSY_CPU_PERCENT
 
 
 def utilization_level(device: Device) -> Level:
-    """Return ok for a device that is used, warn for an idle one whose memory is held.
+    """Return ok for a device in use, warn for an idle one whose memory is held.
 
-    One that is idle and free is unknown too, and so has no color.
+    An idle and free one is unknown too, and so has no colour.
     """
     percent = device.gpu_utilization_percent
     if percent is None or percent >= IDLE_PERCENT:
@@ -36,7 +36,7 @@ def utilization_level(device: Device) -> Level:
 
 
 def memory_level(device: Device) -> Level:
-    """Return warn where 5 % or less is free, critical from 1 %: the next allocation may fail."""
+    """Return warn if 5 % or less is free, critical from 1 %: the next allocation may fail."""
     share = _free_share(device)
     if share is None:
         return "unknown"
@@ -44,9 +44,9 @@ def memory_level(device: Device) -> Level:
 
 
 def temperature_level(device: Device) -> Level:
-    """Return critical where the GPU slows itself down, warn 10 degrees before.
+    """Return critical if the GPU slows itself down, warn 10 degrees below that.
 
-    Unknown where the driver reports no such limit.
+    Unknown if the driver reports no such limit.
     """
     margin = _temperature_margin(device)
     if margin is None:
@@ -55,7 +55,7 @@ def temperature_level(device: Device) -> Level:
 
 
 def memory_temperature_level(device: Device) -> Level:
-    """Return critical where warm memory slows the GPU down, warn 10 degrees before."""
+    """Return critical if warm memory slows down the GPU, warn 10 degrees below that."""
     value, limit = device.memory_temperature_celsius, device.max_memory_temperature_celsius
     if value is None or limit is None:
         return "unknown"
@@ -65,7 +65,7 @@ def memory_temperature_level(device: Device) -> Level:
 
 
 def ecc_level(device: Device) -> Level:
-    """Return critical for memory errors that could not be corrected, else warn for any."""
+    """Return critical for uncorrectable memory errors, warn for any other ones."""
     if device.ecc_uncorrected_volatile_count:
         return "critical"
     return "warn" if device.ecc_corrected_volatile_count else "ok"
@@ -86,7 +86,7 @@ def memory_share(device: Device) -> float | None:
 
 
 def _free_share(device: Device) -> float | None:
-    """Return free of total memory; what the driver reserves is neither used nor free."""
+    """Return free of total memory; memory reserved by the driver is neither used nor free."""
     used, total, free = (
         device.memory_used_bytes,
         device.memory_total_bytes,
@@ -107,11 +107,11 @@ def _temperature_margin(device: Device) -> int | None:
 
 
 def is_start_artifact(device: Device, *, has_processes: bool) -> bool:
-    """Whether a GPU reports use only because the driver has just started it to be read.
+    """Whether a GPU reports use only because its driver has just started for this reading.
 
-    Without persistence mode that happens whenever the first program opens an unused GPU, and its
-    first samples report up to 100 %. Nothing computes without a context, which takes a process
-    and memory; `has_processes` is True, too, where the processes are not known.
+    Without persistence mode, that happens whenever the first program opens an unused GPU, and its
+    first samples report up to 100 %. Nothing computes without a context, which takes a process and
+    memory; `has_processes` is also True if the processes are unknown.
     """
     return (
         bool(device.gpu_utilization_percent)

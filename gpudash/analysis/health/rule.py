@@ -1,4 +1,4 @@
-"""The registries of rules and checks, and the symptoms that checks find in one sample.
+"""The registries of rules and checks, and the symptoms that checks find in a sample.
 
 A finding, of one host or of many, is declared once, by `rule` of the registry, beside the check
 that yields its symptoms.
@@ -24,10 +24,10 @@ from gpudash.model.state import State
 from gpudash.model.units import Unit, readable
 
 RESET = "detach gpudash from the driver with X, then: sudo nvidia-smi --gpu-reset -i INDEX"
-"""How a GPU is reset once its jobs have ended; a monitor that has it open prevents that, too."""
+"""How to reset a GPU once its jobs have ended; a monitor that has it open prevents that too."""
 
 LEFT_OUT = "left_out_count"
-"""Name of the evidence that counts the processes or devices whose evidence is left out."""
+"""Name of the evidence that counts processes or devices whose evidence is left out."""
 
 _UNITS = (
     ("_per_second", Unit.PER_SECOND),
@@ -42,33 +42,33 @@ _UNITS = (
 
 
 class Rule(Struct, frozen=True):
-    """A kind of finding, and how long its symptoms must last, or be away, to appear or go."""
+    """A kind of finding, and how long its symptoms must last, or be absent, to take effect."""
 
     rank: int
-    """Among findings of one level the lower rank matters more."""
+    """Among findings of one level, a lower rank matters more."""
     id: str
     help: str
-    """What it finds, for the table of the rules."""
+    """Its meaning, for the table of rules."""
     status: State | None = None
-    """The state of the devices that it concerns; UNUSABLE where it is critical."""
+    """The state of the devices concerned; UNUSABLE if it is critical."""
     appears_after_seconds: float = 0.0
     goes_after_seconds: float = 0.0
 
 
 class Symptom(Struct, frozen=True):
-    """Something that holds in this sample.
+    """A condition that holds in this sample.
 
-    `fact` is the sentence after the name of a GPU, or of several, as `inflected` takes it; those
-    of one rule, level, fact and advice become one finding. `sentence` stands alone and is not
-    joined with others.
+    `fact` is the sentence after the name of a GPU, or of several, in the form for `inflected`;
+    equal facts with the same rule, level and advice become one finding. `sentence` stands alone and
+    is not merged with others.
     """
 
     rule: Rule
     subject: Hashable
-    """What it is about: the same from sample to sample."""
+    """Its identity, the same from sample to sample."""
     level: FindingLevel
     advice: str
-    """What to do; INDEX in it becomes the indices of the GPUs, as nvidia-smi takes them."""
+    """What to do; INDEX in it is replaced by the indices of the GPUs, as for nvidia-smi."""
     fact: str = ""
     sentence: str = ""
     devices: tuple[AnyDevice, ...] = ()
@@ -76,11 +76,11 @@ class Symptom(Struct, frozen=True):
     hosts: tuple[str, ...] = ()
     pids: tuple[int, ...] = ()
     held_seconds: float | None = None
-    """How long it has held, where that is known better than from when it was first seen."""
+    """How long it has held, if known better than from when it was first seen."""
     newest_seconds: float | None = None
-    """How long the newest of what it is about has lasted, None where all is about as old."""
+    """How long its newest part has held, None if all are about as old."""
     acknowledged: str | None = None
-    """Why it is no news, None where it is not acknowledged."""
+    """Why it is not news, None if it is not acknowledged."""
 
 
 ContextT = TypeVar("ContextT")
@@ -116,16 +116,16 @@ class Registry(Generic[ContextT]):
         return declared
 
     def check(self, declared: CheckT) -> CheckT:
-        """Register a check: a function, or a class of which each diagnosis gets an instance."""
+        """Register a check: a function, or a class that each diagnosis instantiates."""
         self._checks.append(declared)
         return declared
 
     def ranked(self) -> tuple[Rule, ...]:
-        """Return every rule; of two findings of one level the earlier rule's matters more."""
+        """Return every rule by rank: among findings of a level, earlier rules matter more."""
         return tuple(sorted(self.rules.values(), key=lambda rule: rule.rank))
 
     def checks(self) -> tuple[Callable[[ContextT], Iterable[Symptom]], ...]:
-        """Return what examines the samples of one diagnosis and yields what holds in each."""
+        """Return the checks of one diagnosis, which yield the symptoms of each sample."""
         found = (each() if isinstance(each, type) else each for each in self._checks)
         return cast("tuple[Callable[[ContextT], Iterable[Symptom]], ...]", tuple(found))
 
@@ -136,7 +136,7 @@ rule, check = HOST.rule, HOST.check
 
 
 def proof(of: str, sample: Struct, *names: str) -> tuple[Evidence, ...]:
-    """Return the values of fields, those that are absent left out."""
+    """Return the values of fields, without absent ones."""
     values = ((name, getattr(sample, name)) for name in names)
     return tuple(number(name, value, of) for name, value in values if value is not None)
 
@@ -150,15 +150,15 @@ def about(
     advice: str,
     *proofs: str,
 ) -> Symptom:
-    """Return a symptom of one device, proved by fields of it."""
+    """Return a symptom of one device, with fields of it as evidence."""
     evidence = proof(context.name(device), device, *proofs)
     return Symptom(which, device.key, level, advice, fact, devices=(device,), evidence=evidence)
 
 
 def bounded(proofs: Iterable[Sequence[Evidence]], total: int, limit: int) -> tuple[Evidence, ...]:
-    """Return about `limit` pieces of evidence, those of one subject together or not at all.
+    """Return about `limit` pieces of evidence, never splitting those of one subject.
 
-    The number of subjects left out, of `total`, is the last.
+    The last is the number of subjects left out, of `total`.
     """
     kept: list[Evidence] = []
     for index, of_one in enumerate(proofs):
@@ -169,7 +169,7 @@ def bounded(proofs: Iterable[Sequence[Evidence]], total: int, limit: int) -> tup
 
 
 def number(name: str, value: object, of: str | None = None) -> Evidence:
-    """Return a value as evidence, with the unit that the end of the name stands for."""
+    """Return a value as evidence, with the unit given by the end of the name."""
     return Evidence(name=name, value=_plain(value), unit=_unit(name), of=of)
 
 
@@ -190,18 +190,18 @@ def _unit(name: str) -> str:
 
 
 def who(process: Process) -> str:
-    """Return whose process it is, by its name and PID: `bob's python (PID 4242)`."""
+    """Return the process with its owner: `bob's python (PID 4242)`."""
     return whose(process.name, process.username, process.pid)
 
 
 def who_holds(holder: Holder) -> str:
-    """Return the same of a process that has a GPU open and is listed on none."""
+    """Return the same for a process that has a GPU open and is listed on none."""
     program = (holder.command_line or ("",))[0].rpartition("/")[2]
     return whose(program, holder.username, holder.pid)
 
 
 def rough_duration(seconds: float) -> str:
-    """Return a span in one unit, rounded so that it changes seldom: `40 s`, `12 min`, `3 h`."""
+    """Return a span in one unit, rounded so that it changes rarely: `40 s`, `12 min`, `3 h`."""
     if seconds < 60:
         return f"{int(seconds) // 10 * 10 or int(seconds)} s"
     if seconds < 2 * 3600:
@@ -211,9 +211,9 @@ def rough_duration(seconds: float) -> str:
 
 
 def since(finding: Finding, now: datetime) -> str:
-    """Return `since 02:54`, by the local clock, of another day with its date; empty if unknown.
+    """Return `since 02:54` in local time, with the date for another day; empty if unknown.
 
-    With what is newer: `since 02:54, newest 3 min ago`.
+    With a newer part: `since 02:54, newest 3 min ago`.
     """
     if finding.held_seconds is None:
         return ""
@@ -223,21 +223,21 @@ def since(finding: Finding, now: datetime) -> str:
 
 
 def since_clock(seconds: float, now: datetime) -> str:
-    """Return since when it is what began so many seconds ago, by the local clock."""
+    """Return the local time at which a state this many seconds old began."""
     began = (now - timedelta(seconds=seconds)).astimezone()
     day = "" if began.date() == now.astimezone().date() else "%m-%d "
     return began.strftime(f"since {day}%H:%M")
 
 
 _AGO = {"age_seconds": "Last seen", "xid_seconds": "Reported"}
-"""What it is that was so long ago, of spans that say that."""
+"""The event that was so long ago, by the name of the span."""
 _UNITS_BY_SUFFIX = {unit.suffix: unit for unit in Unit}
 
 
 def proof_text(proof: Evidence, *others: Evidence) -> str:
-    """Return values of one name as people read them: `Power usage 412.3 W`, `Holder A, B`.
+    """Return values of one name as text: `Power usage 412.3 W`, `Holder A, B`.
 
-    A span is as in a sentence. The number of those whose proof is left out ends the list: `and 18
+    A span is written as in a sentence. The number of subjects left out ends the list: `and 18
     more`.
     """
     if proof.name == LEFT_OUT:

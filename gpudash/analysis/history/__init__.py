@@ -1,9 +1,8 @@
 """The bounded past of a host: its last snapshots, and the numbers to draw charts from.
 
-All times are seconds on the host's uptime clock, which no one sets; a host of unknown uptime is
-timed by the instants at which its snapshots were taken. A line differs little from those before
-it, so it is packed beside a reference line of the last minute: 1.3 KB instead of 5.3 for a line of
-78 KB.
+All times are seconds of the host's uptime, a clock that is never set; a host of unknown uptime is
+timed by when its snapshots were taken. A line differs little from earlier ones, so it is compressed
+with a reference line of the last minute: 1.3 KB instead of 5.3 for a line of 78 KB.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ Key = str | tuple[int, float | None] | None
 
 _REFERENCE_SECONDS = 60.0
 _SMALL = 2048
-"""Bytes up to which a line is kept by a reference that it has little in common with."""
+"""Bytes up to which a line keeps a reference that it has little in common with."""
 _RECENT = 60
-"""Newest snapshots that are kept however close together they are."""
+"""Newest snapshots to keep, however close together."""
 _SETTLED_SECONDS = 0.9
-"""Minimum distance between those before them."""
+"""Minimum distance between older ones."""
 _MAX_COUNT = 660
 _MAX_AGE_SECONDS = 630.0
 _MAX_BYTES = 12 << 20
@@ -40,13 +39,13 @@ class History:
     """The last half hour of a host in numbers, and its last minutes in whole snapshots."""
 
     reaches_back = False
-    """Whether what is older can be asked for."""
+    """Whether older snapshots can be requested."""
 
     def __init__(self) -> None:
         self.latest: Snapshot = EMPTY
         """The snapshot pushed last."""
         self.now = 0.0
-        """The instant of the latest snapshot."""
+        """The time of the latest snapshot."""
         self._began = 0.0
         self._visited: tuple[float, MetricStore] | None = None
         self._clock = UptimeClock()
@@ -56,7 +55,7 @@ class History:
     def push(self, snapshot: Snapshot, line: bytes) -> None:
         """Add the next snapshot and the line that it was decoded from.
 
-        One from before the latest, as after a reboot, clears what was before.
+        One older than the latest, as after a reboot, clears the history.
         """
         now = self._clock.instant(snapshot)
         if now < self.now:
@@ -72,16 +71,16 @@ class History:
         return False
 
     def freeze_last_row(self) -> None:
-        """Keep the last second of numbers as it is; later samples within it would change it."""
+        """Keep the numbers of the last second; later samples within it would change them."""
         self._metrics.freeze_last_row()
 
     @property
     def began(self) -> float:
-        """The instant of the first of what is charted, whether or not that is still kept."""
+        """The start of the charted time, whether or not it is still kept."""
         return self._began if self._visited is None else self._visited[0]
 
     def visit(self, samples: Sequence[tuple[float, Snapshot]]) -> None:
-        """Chart samples of another time, with their instants, until there are none."""
+        """Chart samples of another time, with their instants; none ends that."""
         self._visited = None
         if samples:
             store = MetricStore()
@@ -90,7 +89,7 @@ class History:
             self._visited = samples[0][0], store
 
     def precede(self, began: float, earlier: MetricStore) -> None:
-        """Chart also what was before the first sample; `earlier` has that from `began` on."""
+        """Chart also the time before the first sample; `earlier` has it from `began` on."""
         for moment in self.moments:
             earlier.push(moment, self.at(moment))
         self._began, self._metrics = began, earlier
@@ -110,7 +109,7 @@ class History:
         return self._snapshots.times()
 
     def at(self, moment: float) -> Snapshot:
-        """Return the host as it was shown at an instant, the oldest kept for one before it."""
+        """Return the host as shown at an instant, the oldest kept for an earlier one."""
         return self._snapshots.at(moment)
 
     def series(
@@ -118,21 +117,21 @@ class History:
     ) -> list[float | None]:
         """Return a metric over the last `seconds` in `points` points, each the mean in its time.
 
-        `field` is one of `device_metrics`, PROCESS_METRICS or HOST_METRICS, by the kind of the
-        key; ValueError for any other, where the key is known. None is a gap. The points stand still
-        on the time axis from call to call, so that only the last one changes. `until` is the
-        instant of the last point, else now.
+        `field` is one of `device_metrics`, PROCESS_METRICS or HOST_METRICS, by the kind of the key;
+        ValueError for any other, if the key is known. None is a gap. The points keep their places
+        on the time axis from call to call, so that only the last one changes. `until` is the time
+        of the last point, else now.
         """
         return self._charted.series(key, field, self._window(seconds, points, until))
 
     def extents(
         self, key: Key, field: str, seconds: float, points: int, until: float | None = None
     ) -> list[Extent | None]:
-        """Return like `series` the lowest, mean and highest value in the time of each point."""
+        """Like `series`, return the lowest, mean and highest value in the time of each point."""
         return self._charted.extents(key, field, self._window(seconds, points, until))
 
     def seen_since(self, process: Process) -> float | None:
-        """Return the instant at which a process was seen first, None if it was not."""
+        """Return when a process was first seen, None if it was not."""
         return self._charted.seen_since(process.key)
 
     def _window(self, seconds: float, points: int, until: float | None) -> tuple[float, float, int]:
@@ -144,13 +143,13 @@ class History:
 class _Packed(Struct, frozen=True):
     time: float
     reference: bytes
-    """A line, packed."""
+    """A compressed line."""
     line: bytes
-    """This line, packed beside that one; empty if it is that one."""
+    """This line, compressed with that one as reference; empty if it is that one."""
 
     @property
     def size(self) -> int:
-        """Bytes, those of a reference only once."""
+        """Size in bytes; a reference counts only once."""
         return len(self.line or self.reference)
 
 
@@ -160,9 +159,9 @@ class Snapshots:
     def __init__(self) -> None:
         self._latest = EMPTY
         self._newest: tuple[float, bytes] | None = None
-        """Packed when the next one comes: the first picture does not wait for that."""
+        """Compressed when the next one arrives, so that the first picture does not wait for it."""
         self._kept: list[_Packed] = []
-        """Those before it."""
+        """The earlier ones."""
         self._bytes = 0
         self._reference = _Packed(-inf, b"", b"")
         self._reference_line = b""
@@ -189,7 +188,7 @@ class Snapshots:
         return times if self._newest is None else [*times, self._newest[0]]
 
     def at(self, moment: float) -> Snapshot:
-        """Return the last one not after `moment`, else the oldest; EMPTY before the first."""
+        """Return the last snapshot at or before `moment`, else the oldest; EMPTY without any."""
         number = max(bisect_right(self.times(), moment) - 1, 0)
         if number >= len(self._kept):
             return self._latest

@@ -1,4 +1,4 @@
-"""The numbers that are kept of a host, its devices and its processes."""
+"""The numbers kept of a host, its devices and its processes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ PROCESS_METRICS = (
     "resident_memory_bytes",
     "cpu_percent",
 )
-"""What is kept of a process, over all its devices."""
+"""Metrics of a process, over all its devices."""
 
 HOST_METRICS = ("cpu_percent", "memory_used_bytes", "swap_used_bytes", "load_average")
-"""What is kept of a host; of its load averages the one over a minute."""
+"""Metrics of a host; of its load averages, only that over a minute."""
 
 _HOT_CELSIUS = 100.0
 _MAX_GONE = 256
-"""Processes and devices that are gone and still kept, so that the past can be drawn."""
+"""Maximum number of gone processes and devices whose past can still be drawn."""
 
 ProcessKey = tuple[int, float | None]
 """`Process.key`."""
@@ -37,7 +37,7 @@ AnyTrack = TypeVar("AnyTrack", bound=Track)
 
 @cache
 def device_metrics() -> tuple[str, ...]:
-    """Return what is kept of a device, the percentages first."""
+    """Return the metrics of a device, the percentages first."""
     fields = sorted(chart_fields().values(), key=lambda field: field.unit is not Unit.PERCENT)
     return tuple(field.name for field in fields)
 
@@ -59,7 +59,7 @@ def host_row(host: Host) -> Row:
 
 
 def highest_possible(field: Field, devices: Iterable[AnyDevice]) -> float | None:
-    """Return how high a metric of devices can be, None if no limit is known."""
+    """Return the maximum of a metric of devices, None if no limit is known."""
     if isinstance(field.limit, str):
         limits = [getattr(device, field.limit, None) for device in devices]
         known = [float(limit) for limit in limits if limit]
@@ -110,7 +110,7 @@ class MetricStore:
         _forget(self._processes, len(snapshot.processes))
 
     def freeze_last_row(self) -> None:
-        """Keep the last row as it is; the next numbers open another."""
+        """Close the last row; the next numbers open another."""
         self._axis.freeze_last_row()
 
     def series(
@@ -155,7 +155,7 @@ class MetricStore:
 
 
 def _column(key: str | ProcessKey | None, field: str) -> int:
-    """Return where a metric is in the rows of a device, process or host; ValueError if nowhere."""
+    """Return a metric's position in rows of a device, process or host; raises ValueError."""
     metrics: tuple[str, ...] = PROCESS_METRICS
     if key is None:
         metrics = HOST_METRICS
@@ -167,7 +167,7 @@ def _column(key: str | ProcessKey | None, field: str) -> int:
 
 
 def _forget(tracks: dict[AnyKey, AnyTrack], present: int) -> None:
-    """Drop the half of the gone that went first, once they are too many."""
+    """Drop the older half of gone tracks once there are too many."""
     if len(tracks) <= present + _MAX_GONE:
         return
     by_end = sorted(tracks, key=lambda key: tracks[key].end)

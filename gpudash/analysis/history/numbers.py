@@ -1,4 +1,4 @@
-"""A chart of hours or days, drawn from the numbers a minute of a history."""
+"""A chart of hours or days, drawn from a history's numbers per minute."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def extents(
 ) -> dict[str, list[Extent | None]]:
     """Return by `Device.key` a metric over `seconds` from `start` on, in `points` points.
 
-    `lines` are those of `charted_lines`; `field` is one of `device_metrics`, else ValueError.
-    Each point has the lowest mean of a minute in its time, their mean, and the highest value; None
-    is a gap, and so is what cannot be read.
+    `lines` are those of `charted_lines`; `field` is one of `device_metrics`, else ValueError. Each
+    point has the lowest minute mean in its time, the mean of all, and the highest value; None is a
+    gap or unreadable.
     """
     if field not in device_metrics():
         raise ValueError(f"no history is kept of {field}")
@@ -38,7 +38,7 @@ def extents(
             row = decoder.decode(line)
         except (DecodeError, UnicodeDecodeError):
             continue
-        # Divided last, the start of a point is a whole number.
+        # With the division last, the start of a point is an integer.
         slot = floor((row.taken_at.timestamp() - began) * points / seconds)
         means, own = row.means.values, row.keys or [device.key for device in row.devices]
         if not means or not 0 <= slot < points:
@@ -54,7 +54,7 @@ def extents(
 
 
 def _extents(rows: Sequence[Sequence[_Values]]) -> list[Extent | None]:
-    """Return by device what rows have of it, of which the first may know fewer devices."""
+    """Return the extents of rows by device; the first rows may know fewer devices."""
     if len(rows) == 1:
         known = zip(*rows[0], strict=False)
         return [None if None in each else Extent(*each) for each in known]
@@ -71,7 +71,7 @@ def _extent(lows: Sequence[Any], means: Sequence[Any], highs: Sequence[Any]) -> 
 
 @lru_cache(maxsize=8)
 def _decoder(field: str) -> json.Decoder[Any]:
-    """Return what reads of a line no more than one metric, and of its devices their keys."""
+    """Return a decoder that reads only one metric and the keys of devices."""
     names = MinuteDevice.__struct_fields__
     before = [(name, float | None) for name in names[: names.index("key")]]
     device = defstruct("Device", [*before, ("key", str)], array_like=True)

@@ -1,7 +1,7 @@
 """Rows of numbers on a shared time axis, and their resampling to the points of a chart.
 
-A row stands for a second at most: several samples within one become one row that holds their
-means. What is absent is minus infinity, so that no mean ever is.
+A row covers at most a second: several samples within one become one row of their means. Absent
+values are minus infinity, which no mean ever is.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from struct import Struct, error
 from typing import NamedTuple
 
 BLOCK = 60
-"""Rows that are stored together and go together."""
+"""Rows stored and dropped together."""
 CAPACITY = 31 * BLOCK
-"""Rows kept: half an hour of seconds, and a minute so that the first point is whole."""
+"""Rows kept: half an hour of seconds, plus a minute so that the first point is complete."""
 
 _FLOAT_BYTES = array("f").itemsize
 _GAP = array("f", [-inf]) * BLOCK
@@ -27,9 +27,9 @@ _HOLD_INTERVALS, _HOLD_MIN_SECONDS, _HOLD_MAX_SECONDS = 2.5, 2.5, 150.0
 
 Row = Sequence[float | None]
 Slot = tuple[int, int] | None
-"""The numbers of the first row of a point and of the one behind its last; None in a gap."""
+"""The numbers of a point's first row and of the one after its last; None in a gap."""
 Window = tuple[float, float, int]
-"""Instant of the last point, seconds, and number of points."""
+"""Time of the last point, seconds, and number of points."""
 
 
 class Extent(NamedTuple):
@@ -41,7 +41,7 @@ class Extent(NamedTuple):
 
 
 class Axis:
-    """The instants of the rows; rows are numbered from the first that ever was."""
+    """The times of the rows; rows are numbered from the first that ever was."""
 
     def __init__(self) -> None:
         self.first = 0
@@ -55,7 +55,7 @@ class Axis:
         return self.first + len(self._times)
 
     def advance(self, now: float) -> bool:
-        """Open a row unless the last one is still young; return whether old ones fell out."""
+        """Open a row unless the last one is still young; return whether old ones were dropped."""
         if self._times and now - self._times[-1] < _ROW_SECONDS and not self._frozen:
             return False
         self._frozen = False
@@ -67,7 +67,7 @@ class Axis:
         return True
 
     def freeze_last_row(self) -> None:
-        """Keep the last row as it is; the next sample opens another."""
+        """Close the last row; the next sample opens another."""
         self._frozen = True
 
     def slots(self, window: Window) -> list[Slot]:
@@ -90,7 +90,7 @@ class Axis:
         ]
 
     def _held(self, row: int, instant: float) -> Slot:
-        """Return the row before an instant if it still stands, as between two slow samples."""
+        """Return the row before an instant if it still applies, as between two slow samples."""
         if row < 0:
             return None
         before = self._times[row] - self._times[row - 1] if row else 0.0
@@ -100,21 +100,21 @@ class Axis:
 
 
 class Track:
-    """The rows of one device, process or host, in blocks so that the oldest can go."""
+    """The rows of one device, process or host, in blocks so that the oldest can be dropped."""
 
     __slots__ = ("_blocks", "_floats", "_known", "_width", "end")
 
     def __init__(self, width: int) -> None:
         self.end = 0
-        """Number of the row behind its last one."""
+        """Number of the row after its last one."""
         self._known: list[int] = []
-        """Known values in each column of the last row, counted once it has a second sample."""
+        """How many values each mean of the last row has, counted once there is a second sample."""
         self._width = width
         self._floats = _floats(width)
         self._blocks: dict[int, array[float]] = {}
 
     def put(self, number: int, row: Row) -> None:
-        """Set row `number`, or add to its means if it is the last one already."""
+        """Set row `number`, or add to its means if it is the last one."""
         block = self._blocks.get(number // BLOCK)
         if block is None:
             block = self._blocks[number // BLOCK] = array("f", [-inf]) * (BLOCK * self._width)
@@ -136,7 +136,7 @@ class Track:
             del self._blocks[number]
 
     def _with(self, means: Sequence[float], sample: Sequence[float]) -> list[float]:
-        """Return the means of the last row with one sample more."""
+        """Return the means of the last row with one more sample."""
         before = self._known or [int(isfinite(mean)) for mean in means]
         self._known = [count + isfinite(value) for count, value in zip(before, sample, strict=True)]
         return [
@@ -160,7 +160,7 @@ class Track:
         ]
 
     def _cells(self, column: int, slots: list[Slot]) -> list[array[float]]:
-        """Return what a column holds in each slot."""
+        """Return the values of a column in each slot."""
         rows = [slot for slot in slots if slot]
         if not rows:
             return [array("f") for _ in slots]
@@ -187,5 +187,5 @@ def _packed(row: list[float]) -> array[float]:
     try:
         return array("f", row)
     except OverflowError:
-        # An integer beyond every float, which only a forged document holds.
+        # An integer too large for a float, which only a forged document has.
         return array("f", [value if abs(value) < 1e38 else -inf for value in row])

@@ -74,13 +74,13 @@ class _Slowdown(Struct, frozen=True):
 
 
 _UNNAMED = "hw-slowdown"
-"""The driver also sets it along with one of the two other hardware reasons."""
+"""The driver sets it along with either of the two other hardware reasons."""
 _COUNTED = (
     ("throttled_sw_thermal_percent", "sw-thermal-slowdown"),
     ("throttled_hw_thermal_percent", "hw-thermal-slowdown"),
     ("throttled_hw_power_brake_percent", "hw-power-brake-slowdown"),
 )
-"""Reasons that may come and go between two samples, by the counter of their time."""
+"""Reasons that may come and go between two samples, with the counters of their time."""
 _HELD_TIMES = (
     *(name for name, _ in _COUNTED),
     "throttled_sw_power_cap_percent",
@@ -119,7 +119,7 @@ _LAPTOP_BRAKE = _Slowdown(
     "with the laptop.",
 )
 _LAPTOP = r"(?i)laptop|max-q design|\bmx\d|\d{3}mx?\b"
-"""In the product names of laptops: RTX 4070 Laptop GPU, GTX 1650 with Max-Q Design, MX450, 960M."""
+"""In product names of laptops: RTX 4070 Laptop GPU, GTX 1650 with Max-Q Design, MX450, 960M."""
 _WARM = _Slowdown(
     THERMAL_SOFTWARE,
     "warn",
@@ -130,7 +130,7 @@ _LOAD_PERCENT = 50
 _FULL_PERCENT = 90
 _FEW_SMS_PERCENT = 5
 _DEEPEST_LOADED_STATE = 2
-"""In deeper states the driver itself keeps clocks low, as for a desktop."""
+"""In deeper states, the driver itself keeps clocks low, as for a desktop."""
 _LOW_CLOCK, _SLOW_CLOCK, _CRAWLING_CLOCK = 0.6, 0.9, 1 / 3
 _NEARLY = 0.98
 _CLOCKS = ("sm_clock_mhz", "max_sm_clock_mhz")
@@ -159,14 +159,14 @@ def slowdowns(context: RuleContext) -> Iterator[Symptom]:
 
 
 def _reasons(gpu: Device) -> frozenset[str]:
-    """Return why clocks are held, also for a good part of the time since the sample before."""
+    """Return why clocks are low, at present or for much of the time since the last sample."""
     counted = (reason for name, reason in _COUNTED if (getattr(gpu, name) or 0) >= _NOTABLE_PERCENT)
     return frozenset((*(gpu.clocks_event_reasons or ()), *counted))
 
 
 @check
 def low_clocks(context: RuleContext) -> Iterator[Symptom]:
-    """GPUs that work at low clocks although the driver names no reason."""
+    """GPUs that work at low clocks although the driver reports no reason."""
     for gpu in context.gpus:
         if not _is_loaded(gpu) or gpu.clocks_event_reasons is None:
             continue
@@ -189,7 +189,7 @@ def low_clocks(context: RuleContext) -> Iterator[Symptom]:
 
 @check
 def few_sms(context: RuleContext) -> Iterator[Symptom]:
-    """GPUs that look full and do next to nothing."""
+    """GPUs that look fully used but do next to nothing."""
     for gpu in context.gpus:
         active = gpu.sm_active_percent
         if (gpu.gpu_utilization_percent or 0) < _FULL_PERCENT or active is None:
@@ -206,7 +206,7 @@ def few_sms(context: RuleContext) -> Iterator[Symptom]:
 
 
 def _is_explained(gpu: Device, reasons: tuple[str, ...]) -> bool:
-    """Whether the driver names a reason for low clocks, now or since the last sample."""
+    """Whether the driver reports a reason for low clocks, at present or since the last sample."""
     named = not EVENT_REASONS.keys().isdisjoint(reasons)
     return named or any((getattr(gpu, name) or 0) >= _NOTABLE_PERCENT for name in _HELD_TIMES)
 
@@ -232,7 +232,7 @@ def _slowed(context: RuleContext, slowdown: _Slowdown, gpu: Device) -> Symptom:
 
 
 def _capped(context: RuleContext, gpu: Device) -> Symptom:
-    """A limit is normal unless it was lowered and costs speed, or costs nearly all of it."""
+    """Return the symptom of a limit: normal unless it was lowered, or costs nearly all speed."""
     limit, normal = gpu.enforced_power_limit_mw, gpu.default_power_limit_mw
     wanted = limit if gpu.power_limit_mw is None else gpu.power_limit_mw
     lowered = wanted is not None and normal is not None and wanted < _NEARLY * normal

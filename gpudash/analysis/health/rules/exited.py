@@ -1,4 +1,4 @@
-"""Processes that have exited and whose memory is still held."""
+"""Exited processes whose memory is still held."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpudash.model.process import EXITED, Process, ProcessDevice
 from gpudash.model.snapshot import Evidence
 from gpudash.model.units import counted, size, sum_known
 
-# The list of processes is read every other second, and a large context takes some to be freed.
+# The process list is read every other second, and freeing a large context takes a while.
 EXITED_HOLDS = rule(
     155,
     "exited-holds",
@@ -24,7 +24,7 @@ EXITED_HOLDS = rule(
 )
 
 _MAX_HOLDERS = 8
-"""Processes that a command to copy names: one that names some looks as if it named all."""
+"""Maximum number of processes in a command to copy: an incomplete one would look complete."""
 
 
 @check
@@ -40,7 +40,7 @@ def exited(context: RuleContext) -> Iterator[Symptom]:
 
 
 def _devices(context: RuleContext, shares: Sequence[ProcessDevice]) -> list[Device]:
-    """Return the devices of shares that can be read."""
+    """Return the readable devices of shares."""
     uuids = {share.uuid for share in shares}
     return [d for d in context.snapshot.devices if d.uuid in uuids and d.state == "ok"]
 
@@ -53,7 +53,7 @@ def _symptom(
     memory = sum_known(share.used_gpu_memory_bytes for share in held)
     amount = "memory" if memory is None else size(memory)
     ranges = gpu_ranges(held, mig_labels(context.snapshot.devices))
-    # The nodes that processes have open are those of whole GPUs.
+    # Open device nodes are those of whole GPUs.
     gpus = [gpu for gpu in context.gpus if any(gpu.index == share.index for share in held)]
     holders = {each.pid: each for gpu in gpus for each in context.snapshot.holders_of(gpu)}
     evidence = [
@@ -81,7 +81,7 @@ def _proofs(
 
 
 def _advice(gpus: Sequence[Device], pids: Sequence[int]) -> str:
-    """Return what frees the memory, by which processes are known to have the GPUs open."""
+    """Return how to free the memory, depending on which processes have the GPUs open."""
     nodes = " ".join(
         f"/dev/nvidia{gpu.minor_number}" for gpu in gpus if gpu.minor_number is not None
     )

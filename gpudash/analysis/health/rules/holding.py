@@ -1,4 +1,4 @@
-"""GPUs that are held or leased without being used, and GPUs that wait for their host."""
+"""GPUs held or leased without being used, and GPUs that wait for their host."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _IDLE_ADVICE = (
     "kernel is shut down, a server as long as it runs."
 )
 _MAX_PIDS = 8
-"""Processes that a command to copy names: one that names some looks as if it named all."""
+"""Maximum number of processes in a command to copy: an incomplete one would look complete."""
 _ASK_ADVICE = "Ask its owner whether it needs the memory: it has been using a CPU."
 _NEW_ADVICE = "It may still be loading or compiling: it has not used a GPU since it started."
 _CPU_ADVICE = (
@@ -96,7 +96,7 @@ _Unused = tuple[Process, list[Hold]]
 
 @check
 def holders(context: RuleContext) -> Iterator[Symptom]:
-    """Processes that hold GPUs which they do not use; an exited one is a finding of its own."""
+    """Processes that hold GPUs without using them; exited ones have a separate finding."""
     groups: dict[tuple[str | None, Rule, bool], list[_Unused]] = defaultdict(list)
     for process, holds in context.holds:
         if process.hidden_reason == EXITED:
@@ -126,13 +126,13 @@ def _is_long(idle: list[Hold]) -> bool:
 
 
 def _is_trap(holds: list[Hold], working: list[Hold], unused: list[Hold]) -> bool:
-    """Whether a process works somewhere, and keeps notable memory on as many other GPUs or more."""
+    """Whether a process works somewhere, and holds notable memory on as many other GPUs or more."""
     taken = [hold for hold in unused if _is_notable(hold)]
     return bool(working) and 2 * len(taken) >= len(holds) and all(hold.works for hold in working)
 
 
 def _trap(context: RuleContext, process: Process, holds: list[Hold], unused: list[Hold]) -> Symptom:
-    """One process that took the memory of many GPUs and works on few."""
+    """Return the symptom of a process that took the memory of many GPUs and works on few."""
     working = [hold for hold in holds if hold.unused_seconds is None]
     used = index_ranges({hold.share.index for hold in working})
     sentence = (
@@ -165,9 +165,9 @@ def _unused(
     *,
     is_separate: bool,
 ) -> Symptom:
-    """What one owner holds without using it; after some minutes of idleness it is a warning.
+    """Return what one owner holds without using it, a warning after some minutes of idleness.
 
-    Idle ones are a group of their own if they are so for long, busy ones if they never used a GPU.
+    Processes idle for long form one group, busy ones that never used a GPU another.
     """
     holds = [hold for _, unused in group for hold in unused]
     seconds, ranges = _seconds(holds), context.ranges(holds)
@@ -212,7 +212,7 @@ def _idle_advice(group: list[_Unused]) -> str:
 
 @check
 def starved(context: RuleContext) -> Iterator[Symptom]:
-    """GPUs that wait while their processes use a CPU fully, or wait for a disk.
+    """GPUs that wait while their processes fully use a CPU, or wait for a disk.
 
     A single sample is no proof: the GPU may pause, and CPU time is a mean since the start.
     """
@@ -264,7 +264,7 @@ def _starved(
 
 
 def _proofs(context: RuleContext, group: Iterable[_Unused]) -> Iterator[tuple[Evidence, ...]]:
-    """What each process holds and does, for each of its devices."""
+    """Yield what each process holds and does on each of its devices."""
     for process, holds in group:
         known = context.activity.of(process)
         means = (("mean_cpu_percent", known.cpu_percent),)
@@ -281,12 +281,12 @@ def _proofs(context: RuleContext, group: Iterable[_Unused]) -> Iterator[tuple[Ev
 
 
 def _seconds(holds: Iterable[Hold]) -> float:
-    """Return for how long none of it has been used."""
+    """Return for how long all of it has been unused."""
     return min(hold.unused_seconds or 0.0 for hold in holds)
 
 
 def _resting_seconds(holds: Iterable[Hold]) -> float:
-    """Return for how long nothing has been done, on the host either by who does nothing there."""
+    """Return for how long all have been idle, including on the host for those idle there."""
     return min(
         (hold.unused_seconds if hold.idle_seconds is None else hold.idle_seconds) or 0.0
         for hold in holds
@@ -294,7 +294,7 @@ def _resting_seconds(holds: Iterable[Hold]) -> float:
 
 
 def _not_used(ranges: str, seconds: float | None, *, is_plural: bool = False) -> str:
-    """Return that GPUs are not used, None for an unknown time: `has not used it for 3 h`."""
+    """Return text for unused GPUs, with None for an unknown time: `has not used it for 3 h`."""
     them = "it" if ranges.isdecimal() else "them"
     if seconds is None:
         return f"{'do' if is_plural else 'does'} not use {them} now"
@@ -310,7 +310,7 @@ def _memory(holds: Iterable[Hold]) -> int | None:
 
 
 _Key = tuple[str, int | None]
-"""UUID of a GPU and PID of the process that leased it."""
+"""The UUID of a GPU, and the PID of the process that leased it."""
 
 
 @check
@@ -323,7 +323,7 @@ class UnusedLeases:
         """When each was last seen unused."""
 
     def __call__(self, context: RuleContext) -> Iterator[Symptom]:
-        """Yield one symptom for each holder of GPUs on which nothing of it runs."""
+        """Yield one symptom for each holder of GPUs on which none of its processes runs."""
         now = context.activity.now
         unused = [lease for lease in context.snapshot.leases if lease.is_used is False]
         before, seen = self._since, self._seen
@@ -331,7 +331,7 @@ class UnusedLeases:
             (each.uuid, each.pid): before.get((each.uuid, each.pid), now) for each in unused
         }
         self._seen = dict.fromkeys(self._since, now)
-        # Processes that cannot be seen for a moment are taken for unchanged; not for longer.
+        # Briefly invisible processes are assumed unchanged; not for longer.
         all_leases = context.snapshot.leases
         unseen = {(each.uuid, each.pid) for each in all_leases if each.is_used is None}
         for each in unseen & before.keys():

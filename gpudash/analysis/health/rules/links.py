@@ -1,4 +1,4 @@
-"""Links below what they could be: PCIe, NVLink, and GPUs of one job without P2P."""
+"""Links below their capacity: PCIe, NVLink, and GPUs of one job without P2P."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NO_P2P = rule(290, "p2p-missing", "GPUs of one process cannot reach each other's
 
 _LOAD_PERCENT = 20
 _DEEPEST_LOADED_STATE = 2
-"""In deeper states the link is slow on purpose."""
+"""In deeper states, the link is slow on purpose."""
 _MANY_REPLAYS = 1.0
 _MANY_ERRORS = 1.0
 _RATES = (
@@ -70,7 +70,7 @@ def nvlinks(context: RuleContext) -> Iterator[Symptom]:
 
 
 def _erring(context: RuleContext, gpu: Device) -> Symptom:
-    """Links correct an occasional damaged packet; many, or a link that restarts, are a problem."""
+    """Return the symptom of link errors: occasional ones are normal, many or a restart are not."""
     rates = [rate for name in _RATES if (rate := getattr(gpu, name)) is not None]
     is_few = bool(rates) and max(rates) < _MANY_ERRORS and not gpu.nvlink_recoveries_per_second
     fields = "nvlink_erring_links", *_RATES
@@ -83,7 +83,7 @@ def _erring(context: RuleContext, gpu: Device) -> Symptom:
 
 @check
 def pcie(context: RuleContext) -> Iterator[Symptom]:
-    """GPUs whose PCIe link is below its maximum while they work, or retransmits much."""
+    """GPUs whose PCIe link is below its maximum while they work, or retransmits often."""
     for gpu in context.gpus:
         state = gpu.performance_state
         works = (gpu.gpu_utilization_percent or 0) >= _LOAD_PERCENT
@@ -107,7 +107,7 @@ def _reduced(context: RuleContext, gpu: Device) -> Iterator[Symptom]:
         return
     words = " and ".join(parts)
     alike = [each for each in context.gpus if each.name == gpu.name and each.key != gpu.key]
-    # The generation of those that do not work is lower than it could be.
+    # Idle GPUs lower the generation of their link.
     is_design = parts == [lanes] and {*map(_lanes, alike)} == {lanes}
     advice = "Reseat it or its riser, and check the BIOS settings of its slot"
     if is_design:
@@ -128,14 +128,14 @@ def _reduced(context: RuleContext, gpu: Device) -> Iterator[Symptom]:
 
 
 def _lanes(gpu: Device) -> str | None:
-    """Return how many of its PCIe lanes a GPU has, None if it has all or they are not known."""
+    """Return how many of its PCIe lanes a GPU has, None if all, or if unknown."""
     width, widest = gpu.pcie_link_width, gpu.max_pcie_link_width
     return f"on {width} of {widest} PCIe lanes" if width and widest and width < widest else None
 
 
 @check
 class MissingP2PCheck:
-    """Processes on GPUs that cannot reach each other's memory; computed when either changes."""
+    """Processes on GPUs without mutual memory access; recomputed when either changes."""
 
     def __init__(self) -> None:
         self._known: tuple[Topology | None, object] = None, ()
@@ -175,6 +175,6 @@ class MissingP2PCheck:
 
 
 def _denies_p2p(topology: Topology) -> bool:
-    """Whether any pair is known to have no P2P: rare, and what follows takes a while."""
+    """Whether any pair is known to lack P2P: rare, and the rest takes a while."""
     matrices = topology.p2p_read, topology.p2p_write
     return any(not _GRANTED.issuperset(row) for matrix in matrices for row in matrix)

@@ -1,4 +1,4 @@
-"""Memory that is nearly used up, and memory that no listed process owns."""
+"""Memory that is nearly used up, and memory owned by no listed process."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ FULL = rule(
     appears_after_seconds=5,
     goes_after_seconds=10,
 )
-# The list of processes is read every other second: it may lag behind what is used.
+# The process list is read every other second: it may lag behind the memory in use.
 UNACCOUNTED = rule(
     180,
     "memory-unaccounted",
     "notable memory is in use that no listed process owns",
     appears_after_seconds=8,
 )
-"""It goes at once: its sentence names an amount, which would be out of date."""
+"""Disappears at once: its sentence has an amount, which would be out of date."""
 
 _LEFT: dict[Level, tuple[int, FindingLevel]] = {"warn": (5, "info"), "critical": (1, "warn")}
-"""Percent of the memory of which less is left, and the level of that, by how full it is."""
+"""The limit in percent of remaining memory, and the finding's level, by level of the value."""
 _MAX_NAMED, _MAX_HOLDERS = 4, 8
 _PART_OF_HOST = (
     "It is part of the host's memory, where Linux keeps cached files and pages of other programs, "
@@ -59,8 +59,7 @@ def full(context: RuleContext) -> Iterator[Symptom]:
 def unaccounted(context: RuleContext) -> Iterator[Symptom]:
     """GPUs with notable memory in use that no listed process owns.
 
-    Where processes are hidden, as in a container, that is to be expected, and so it is where the
-    memory is a part of the host's.
+    Expected if processes are hidden, as in a container, or if the memory is part of the host's.
     """
     hides = any(each.source == "processes" and not each.uuid for each in context.snapshot.errors)
     for gpu in context.gpus:
@@ -94,11 +93,11 @@ def unaccounted(context: RuleContext) -> Iterator[Symptom]:
 
 
 def _advice(gpu: Device, holder_count: int, *, hides: bool) -> str:
-    """Return what to do, by which processes are known to have the GPU open."""
+    """Return what to do, depending on which processes have the GPU open."""
     node = "/dev/nvidia*" if gpu.minor_number is None else f"/dev/nvidia{gpu.minor_number}"
     if holder_count:
         them, end = ("it is", "end it") if holder_count == 1 else ("they are", "end them")
-        # The list may be cut: a command that names some looks as if it named all.
+        # The list may be cut off: an incomplete command would look complete.
         known = list(map(str, gpu.holder_pids or ()))
         is_whole = len(known) == holder_count <= _MAX_HOLDERS
         how = f"kill {' '.join(known)}" if is_whole else f"sudo fuser -v {node} lists them"

@@ -1,4 +1,4 @@
-"""Memory and boards that wear out or failed, by their counters and the driver's XID reports."""
+"""Memory and boards that wear out or failed, from their counters and the driver's XID reports."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ _SEE_48 = "It only says where the error of XID 48 was, which comes with it and s
 
 
 class Meaning(Struct, frozen=True):
-    """What an XID means, how bad it is, and what to do."""
+    """The meaning of an XID, its severity, and what to do."""
 
     text: str
     level: FindingLevel
     advice: str
     is_passing: bool = False
-    """Whether it ended with the program that met it, so that nothing is left of it."""
+    """Whether it ended with the program that met it, without aftereffects."""
 
 
 def _ended(text: str, advice: str = _PROGRAM) -> Meaning:
@@ -77,8 +77,8 @@ def _reset(text: str, advice: str = _BOARD) -> Meaning:
 _COPY_ENGINES = (39, 40, 41, 70, 71, 72, 75, 76, 77, 85, *range(126, 136))
 _VIDEO_ENGINES = (60, 68, 82, 83, 84, 86, 88, 89, *range(96, 106), 139, 142)
 
-# The immediate action of NVIDIA's catalogue decides: critical where it is a reset or a reboot,
-# a warning that passes where it is to restart the program, and neither where there is none:
+# NVIDIA's immediate action decides: critical for a reset or a reboot, a passing warning for
+# a restart of the program, and neither if there is none:
 # docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html
 _MEANINGS: dict[int, Meaning] = {
     13: _ended("a program performed an illegal operation on it"),
@@ -186,25 +186,25 @@ _REMAPPED = "remapped_rows_corrected_count", "remapped_rows_uncorrected_count"
 _RETIRED = "retired_pages_single_bit_count", "retired_pages_double_bit_count"
 DAY_SECONDS, _USER_SECONDS = 24 * 3600.0, 3600.0
 FLAPPING = 3
-"""Losses of a GPU or a host in a day after which the next is likely."""
+"""Losses of a GPU or a host within a day after which another is likely."""
 _WITHOUT_NUMBER = Meaning("only the kernel log has it", "warn", _UNKNOWN.advice)
 
 
 def meaning(code: int | None) -> Meaning:
-    """Return what a number means; one that is not known is a warning."""
+    """Return the meaning of a code; an unknown one is a warning."""
     return _WITHOUT_NUMBER if code is None else _MEANINGS.get(code, _UNKNOWN)
 
 
 def is_recent(code: int, seconds: float, critical_seconds: float = DAY_SECONDS) -> bool:
-    """Whether an error of so long ago is of now: programs of users cause most, for an hour each.
+    """Whether an error is recent: most come from users' programs and are so for an hour.
 
-    One that needs a person is so until it has had one, or for `critical_seconds`.
+    One that needs a person is recent for `critical_seconds`.
     """
     return seconds <= (critical_seconds if needs_person(code) else _USER_SECONDS)
 
 
 def needs_person(code: int) -> bool:
-    """Whether an XID error stays until an operator has repaired or reset the GPU."""
+    """Whether an XID error lasts until an operator has repaired or reset the GPU."""
     return meaning(code).level == "critical"
 
 
@@ -239,7 +239,7 @@ def sram(context: RuleContext) -> Iterator[Symptom]:
 
 @check
 def memory_repairs(context: RuleContext) -> Iterator[Symptom]:
-    """GPUs whose memory waits to be repaired, or no longer can be."""
+    """GPUs with memory to be repaired, or beyond repair."""
     for gpu in context.gpus:
         if gpu.remapped_rows_failed:
             fact = "[has|have] no spare memory rows left"
@@ -256,9 +256,9 @@ def memory_repairs(context: RuleContext) -> Iterator[Symptom]:
 
 @check
 def xids(context: RuleContext) -> Iterator[Symptom]:
-    """XIDs that the driver reported, also of a GPU that is lost by now.
+    """XIDs that the driver reported, including those of a lost GPU.
 
-    Each number once, with the time of the last; those from before a reset are left out.
+    Each code once, with its last time; those from before a reset are left out.
     """
     reported = [
         (gpu, event)
@@ -271,7 +271,7 @@ def xids(context: RuleContext) -> Iterator[Symptom]:
 
 
 def _is_removed(gpu: Device) -> bool:
-    """Whether a GPU is gone from the driver's list, rather than lost by it."""
+    """Whether a GPU was removed from the driver's list, rather than lost by it."""
     return gpu.state == "lost" and gpu.fault is not None and gpu.fault.code is None
 
 

@@ -1,4 +1,4 @@
-"""GPUs that cannot be read or need attention from an administrator, and unified memory."""
+"""Unreadable GPUs, GPUs that need an administrator, and unified memory."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def unreadable(context: RuleContext) -> Iterator[Symptom]:
         if state is None:
             continue
         (rule, advice), fault, of = _ADVICE[state], device.fault, context.name(device)
-        # A removed GPU has no return code, and its index may be another's by now.
+        # A removed GPU has no return code, and another one may have its index.
         has_own_sentence = state is states.FAILED or (fault is not None and fault.code is None)
         evidence = (*proof(of, device, "state"), *_proofs(of, fault)) if state.is_problem else ()
         yield Symptom(
@@ -178,7 +178,7 @@ def unreadable(context: RuleContext) -> Iterator[Symptom]:
             sentence=fault.message if fault and state.is_problem and has_own_sentence else "",
             devices=(device,),
             evidence=evidence,
-            # It is reported only once it has been silent for a while.
+            # It is reported only after a while of silence.
             held_seconds=device.last_read.age_seconds if device.last_read else None,
         )
 
@@ -199,7 +199,7 @@ def recovery(context: RuleContext) -> Iterator[Symptom]:
 
 
 def _recovery_action(gpu: Device) -> str:
-    """Return what the driver asks for; older ones only have two flags for it."""
+    """Return what the driver asks for; older drivers only have two flags."""
     if gpu.recovery_action is not None:
         return gpu.recovery_action
     if gpu.reset_required:
@@ -209,7 +209,7 @@ def _recovery_action(gpu: Device) -> str:
 
 @check
 def fabric(context: RuleContext) -> Iterator[Symptom]:
-    """GPUs that have not joined the NVSwitch fabric, or that are in trouble there."""
+    """GPUs that have not joined the NVSwitch fabric, or that have faults in it."""
     for gpu in context.gpus:
         found = _in_fabric(gpu)
         if found is not None:
@@ -217,7 +217,7 @@ def fabric(context: RuleContext) -> Iterator[Symptom]:
 
 
 def _in_fabric(gpu: Device) -> tuple[Rule, FindingLevel, str, str] | None:
-    """Return the worst that is wrong with a GPU's place in the fabric, None if nothing is."""
+    """Return the worst fault of a GPU in the fabric, None if there is none."""
     if gpu.fabric_state in ("not-started", "in-progress") or gpu.fabric_status_code:
         return FABRIC, "critical", _NOT_JOINED, _JOIN
     if gpu.fabric_route_unhealthy:
@@ -240,7 +240,7 @@ def _in_fabric(gpu: Device) -> tuple[Rule, FindingLevel, str, str] | None:
 
 @check
 def mode_changes(context: RuleContext) -> Iterator[Symptom]:
-    """GPUs whose ECC or MIG mode was changed, and is not in force yet."""
+    """GPUs whose ECC or MIG mode was changed, but is not in force yet."""
     for gpu in context.gpus:
         for mode in ("ecc_mode", "mig_mode"):
             now, pending = getattr(gpu, mode), getattr(gpu, f"pending_{mode}")
@@ -255,7 +255,7 @@ def mode_changes(context: RuleContext) -> Iterator[Symptom]:
 
 @check
 def unified(context: RuleContext) -> Iterator[Symptom]:
-    """GPUs that have no memory of their own."""
+    """GPUs without memory of their own."""
     for gpu in context.gpus:
         if gpu.unified_memory:
             fact = "[has|have] no memory of [its|their] own"
