@@ -25,7 +25,7 @@ def branch(snapshot: Snapshot) -> int:
     return int(number) if number.isdecimal() else _BRANCH
 
 
-class Layout(Struct, frozen=True):
+class SmiLayout(Struct, frozen=True):
     """What differs between branches as fields, and the lines that follow from them."""
 
     banner: str = "Driver Version: {driver}   CUDA Version: {cuda}"
@@ -114,7 +114,7 @@ class Layout(Struct, frozen=True):
         return "+".join(fill * cells for cells in (41, self.memory_cells + 2, 22))
 
 
-_OLD = Layout()
+_OLD = SmiLayout()
 _550 = replace(
     _OLD,
     banner="Driver Version: {driver}     CUDA Version: {cuda}",
@@ -126,11 +126,11 @@ _560 = replace(_550, instance_engines=("       Shared         ", "CE ENC  DEC  O
 _570 = replace(_560, pid_cells=14, absent_usage="<")
 _580 = replace(_570, top_edge="+", repeats_memory=True, bar1_indent=10, gap="")
 _610 = replace(_580, banner="KMD Version: {driver}    CUDA UMD Version: {cuda}")
-_LAYOUTS: Mapping[int, Layout] = {610: _610, 580: _580, 570: _570, 560: _560, 550: _550, 0: _OLD}
+_LAYOUTS: Mapping[int, SmiLayout] = {610: _610, 580: _580, 570: _570, 560: _560, 550: _550, 0: _OLD}
 """By the branch since which they are so, the newest first."""
 
 
-def layout_of(snapshot: Snapshot) -> Layout:
+def layout_of(snapshot: Snapshot) -> SmiLayout:
     """Return the layout of the host's driver."""
     release = branch(snapshot)
     return next(layout for since, layout in _LAYOUTS.items() if release >= since)

@@ -13,7 +13,7 @@ from gpudash.model.device import Device
 from gpudash.model.process import Process
 from gpudash.model.snapshot import ProcessUse, Snapshot, whole_gpus
 from gpudash.model.state import unreadable_state
-from gpudash.output.smi_layout import Layout, layout_of
+from gpudash.output.smi_layout import SmiLayout, layout_of
 
 _MIB = 1 << 20
 
@@ -156,7 +156,7 @@ def table(snapshot: Snapshot) -> Iterator[str]:
     yield layout.rule
 
 
-def _gpu(gpu: Device, layout: Layout) -> Iterator[str]:
+def _gpu(gpu: Device, layout: SmiLayout) -> Iterator[str]:
     """Yield the lines of a GPU; what could not be read is `ERR!`."""
 
     def cell(field: str, write: Callable[[Any], str], width: int = 4) -> str:
@@ -225,7 +225,7 @@ def _watts(milliwatts: int, minimum: int, cells: int) -> str:
     return fit(f"{max(milliwatts // 1000, minimum):>{cells - 1}}W", cells)
 
 
-def _memory(device: Device, layout: Layout, cells: int, size_cells: int = 5) -> str:
+def _memory(device: Device, layout: SmiLayout, cells: int, size_cells: int = 5) -> str:
     used, total = device.memory_used_bytes, device.memory_total_bytes
     if used is None or total is None:
         fields = "memory_used_bytes", "memory_total_bytes"
@@ -239,7 +239,7 @@ def _sizes(used_mib: int, total: int, cells: int = 5) -> str:
     return f" {used_mib:>{cells}}MiB / {total // _MIB:>{cells}}MiB"
 
 
-def _instances(snapshot: Snapshot, gpus: Sequence[Device], layout: Layout) -> Iterator[str]:
+def _instances(snapshot: Snapshot, gpus: Sequence[Device], layout: SmiLayout) -> Iterator[str]:
     """Yield the table of the MIG instances."""
     yield ""
     yield from layout.instance_headings()
@@ -261,7 +261,7 @@ def _instances(snapshot: Snapshot, gpus: Sequence[Device], layout: Layout) -> It
     yield layout.below_instance()
 
 
-def _instance(gpu: Device, instance: Device, layout: Layout, shares: bool) -> Iterator[str]:
+def _instance(gpu: Device, instance: Device, layout: SmiLayout, shares: bool) -> Iterator[str]:
     """Yield the lines of a MIG instance; memory that it `shares` with that above is left out."""
 
     def number(value: int | None, width: int = 3) -> str:
@@ -301,7 +301,7 @@ def by_instance_and_pid(use: ProcessUse) -> tuple[int, int, int]:
     return share.gpu_instance_id or 0, share.compute_instance_id or 0, use.process.pid
 
 
-def _process(gpu: Device, use: ProcessUse, layout: Layout) -> str:
+def _process(gpu: Device, use: ProcessUse, layout: SmiLayout) -> str:
     share, cells = use.share, layout.pid_cells
     instances = share.gpu_instance_id, share.compute_instance_id
     gi, ci = ("N/A" if each is None else f"{each:>2} " for each in instances)
