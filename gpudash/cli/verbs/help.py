@@ -48,7 +48,7 @@ ENVIRONMENT = {
 }
 
 
-class Section(NamedTuple):
+class HelpSection(NamedTuple):
     """A heading, and what is below it: each term with its description."""
 
     title: str
@@ -59,7 +59,7 @@ class Topic(NamedTuple):
     """A part of the reference."""
 
     help: str
-    sections: Callable[[], Iterable[Section]]
+    sections: Callable[[], Iterable[HelpSection]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -117,7 +117,7 @@ def _pager() -> str | None:
     return which("less") or which("more")
 
 
-def _lines(sections: Iterable[Section], width: int) -> Iterator[str]:
+def _lines(sections: Iterable[HelpSection], width: int) -> Iterator[str]:
     for number, section in enumerate(sections):
         if number:
             yield ""
@@ -134,12 +134,12 @@ def _lines(sections: Iterable[Section], width: int) -> Iterator[str]:
             yield from (" " * margin + line for line in others)
 
 
-def _topics() -> Section:
+def _topics() -> HelpSection:
     rows = [(name, topic.help) for name, topic in TOPICS.items()]
-    return Section("gpudash help TOPIC, or a command:", rows)
+    return HelpSection("gpudash help TOPIC, or a command:", rows)
 
 
-def _keys() -> Iterator[Section]:
+def _keys() -> Iterator[HelpSection]:
     from gpudash.tui.bindings import actions
     from gpudash.tui.keymap import FLEET_KEYS, KEYS
 
@@ -151,11 +151,11 @@ def _keys() -> Iterator[Section]:
                 (key.shown, f"{key.help} [{key.id}]" if key.id in settable else key.help)
                 for key in keys
             ]
-            yield Section(title.format(group), rows)
-    yield Section("Names in brackets are those of [keys] in the settings file", [])
+            yield HelpSection(title.format(group), rows)
+    yield HelpSection("Names in brackets are those of [keys] in the settings file", [])
 
 
-def _filter() -> Iterator[Section]:
+def _filter() -> Iterator[HelpSection]:
     from gpudash.analysis.columns.processes import PERCENTAGES
     from gpudash.analysis.filter.terms import TERMS, Term
     from gpudash.fleet.where import KIND
@@ -169,10 +169,10 @@ def _filter() -> Iterator[Section]:
     yield Section("Terms of a filter of many hosts and --where", rows(OF_GPUS))
     yield Section("A term for what happened, beside these", rows([KIND]))
     negated = "A - or ! before a word negates it; in a shell: --filter=-kind:job"
-    yield Section(negated, [])
+    yield HelpSection(negated, [])
 
 
-def _settings() -> Iterator[Section]:
+def _settings() -> Iterator[HelpSection]:
     import msgspec
 
     from gpudash.config.file import rendered
@@ -188,9 +188,9 @@ def _settings() -> Iterator[Section]:
             continue
         valid, default = each.kind.valid(known), rendered(plain(each.default))
         rows.append((each.name, f"{each.help} Valid: {valid}. Default: {default}"))
-    yield Section(f"Settings in {settings_file()}", rows)
+    yield HelpSection(f"Settings in {settings_file()}", rows)
     for each in tables:
-        yield Section(f"[{each.name}] {each.help}", list(_table_rows(each.default)))
+        yield HelpSection(f"[{each.name}] {each.help}", list(_table_rows(each.default)))
 
 
 def _table_rows(table: Any) -> Iterator[tuple[str, str]]:
@@ -203,7 +203,7 @@ def _table_rows(table: Any) -> Iterator[tuple[str, str]]:
         yield field.name, f"{about} Such as: {example_of(field)}"
 
 
-def _findings() -> Iterator[Section]:
+def _findings() -> Iterator[HelpSection]:
     from gpudash.analysis.health.rules import RULES
     from gpudash.fleet.health import RULES as FLEET_RULES
     from gpudash.model.state import STATES
@@ -216,8 +216,8 @@ def _findings() -> Iterator[Section]:
             (rule.id, f"{_word(rule.status)}{rule.help}{_delay(rule.appears_after_seconds)}")
             for rule in rules
         ]
-        yield Section(title, rows)
-    yield Section("States of a GPU", [(state.word, state.sentence) for state in STATES])
+        yield HelpSection(title, rows)
+    yield HelpSection("States of a GPU", [(state.word, state.sentence) for state in STATES])
 
 
 def _word(state: State | None) -> str:
@@ -235,16 +235,16 @@ def _exit() -> Iterator[Section]:
     )
 
 
-def _queries() -> Iterator[Section]:
+def _queries() -> Iterator[HelpSection]:
     from gpudash.output.queries import QUERIES
     from gpudash.output.smi import NOT_READ
     from gpudash.output.smi_details import SECTIONS
 
     for query, kind in QUERIES.items():
         read = {name: field for name, field in kind.fields.items() if name not in NOT_READ}
-        yield Section(f"--query-{query}", _query_rows(read))
-    yield Section("Always [N/A]", [(name, "") for name in NOT_READ])
-    yield Section("Sections of -q for -d", [(name, "") for name in SECTIONS])
+        yield HelpSection(f"--query-{query}", _query_rows(read))
+    yield HelpSection("Always [N/A]", [(name, "") for name in NOT_READ])
+    yield HelpSection("Sections of -q for -d", [(name, "") for name in SECTIONS])
 
 
 def _query_rows(fields: Mapping[str, SmiField[Any]]) -> list[tuple[str, str]]:
@@ -256,7 +256,7 @@ def _query_rows(fields: Mapping[str, SmiField[Any]]) -> list[tuple[str, str]]:
     return rows
 
 
-def _fields() -> Iterator[Section]:
+def _fields() -> Iterator[HelpSection]:
     from gpudash.model import fleet, report, wire
 
     definitions = wire.json_schema()["$defs"]
@@ -264,7 +264,7 @@ def _fields() -> Iterator[Section]:
     definitions |= fleet.json_schema()["$defs"] | report.json_schema()["$defs"]
     for name in dict.fromkeys([*first, *sorted(definitions)]):
         rows = [_field_row(*field) for field in definitions[name]["properties"].items()]
-        yield Section(f"{name}: {definitions[name]['description']}", rows)
+        yield HelpSection(f"{name}: {definitions[name]['description']}", rows)
 
 
 def _field_row(name: str, about: Mapping[str, str]) -> tuple[str, str]:
@@ -281,7 +281,7 @@ TOPICS: dict[str, Topic] = {
     "exit": Topic("the exit statuses", _exit),
     "environment": Topic(
         "the environment variables",
-        lambda: [Section("Environment variables", list(ENVIRONMENT.items()))],
+        lambda: [HelpSection("Environment variables", list(ENVIRONMENT.items()))],
     ),
     "queries": Topic("the fields of --query-gpu and the like", _queries),
     "fields": Topic("the fields of --json, with units and NVML calls", _fields),
