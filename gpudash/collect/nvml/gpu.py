@@ -14,7 +14,7 @@ from gpudash.collect.nvml.calls import IDENTITY, RETRY_SECONDS, STATIC
 from gpudash.collect.nvml.device import DeviceSampler
 from gpudash.collect.nvml.library import DeviceLost, Library
 from gpudash.collect.nvml.mig import InstanceReader
-from gpudash.collect.nvml.processes import GpuProcesses, ProcessReader
+from gpudash.collect.nvml.processes import GpuProcesses, GpuProcessReader
 from gpudash.collect.nvml.worker import Task
 from gpudash.model.device import Device, DeviceState
 from gpudash.model.fault import Fault, XidEvent
@@ -113,7 +113,7 @@ class GpuReader:
         self._library = library
         self._wall_clock = wall_clock
         self._instances = InstanceReader(library)
-        self._processes = ProcessReader(library, clock, wall_clock)
+        self._processes = GpuProcessReader(library, clock, wall_clock)
         self._sampler: DeviceSampler | None = None
         self._old_samplers: list[DeviceSampler] = []
         """Those of earlier handles, until what NVML allocated for them is freed."""

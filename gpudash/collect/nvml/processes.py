@@ -32,7 +32,7 @@ class GpuProcesses(Struct, frozen=True):
     """When it was listed, in seconds of the reader's clock."""
 
 
-class ProcessReader:
+class GpuProcessReader:
     """The processes of one GPU, from listing to listing."""
 
     def __init__(
