@@ -27,7 +27,7 @@ steps and the last look back are shorter.
 _Found = tuple[Sequence[FleetSnapshot], Sequence[Event]]
 
 
-class Happened:
+class PastEvents:
     """The events of one span, whose end is read again later."""
 
     def __init__(

@@ -62,7 +62,7 @@ class GpuPast:
         """The steps at which it was throttled."""
 
 
-class History:
+class GpuHistory:
     """The states of a GPU at each instant."""
 
     def __init__(self, gpu: GpuPast, spacing: Spacing, gaps: Sequence[Span]) -> None:
@@ -159,7 +159,7 @@ def _through(spans: Iterable[Span], gaps: Sequence[Span], within: float) -> list
 
 
 def host_at(
-    host: KnownHost, gpus: Iterable[History], at: float, *, answers: bool
+    host: KnownHost, gpus: Iterable[GpuHistory], at: float, *, answers: bool
 ) -> FleetHost | None:
     """Return a host as it was at an instant, None before it existed.
 
@@ -192,7 +192,7 @@ def _lasting(known: tuple[float, Sequence[FleetDevice]]) -> tuple[bool, float, b
     return device.uuid is not None or is_there, seen, is_there
 
 
-def was_silent(gpus: Sequence[History], end: float) -> bool:
+def was_silent(gpus: Sequence[GpuHistory], end: float) -> bool:
     """Whether a host was without any of its GPUs for a time before an end."""
     ends = (span[1] for each in gpus for span in each.there if span[1] <= end)
     return any(not any(_has(each.there, at) for each in gpus) for at in ends)

@@ -16,7 +16,7 @@ from gpudash.fleet.prometheus.workers import Outcome
 _MEASURED = 4
 
 
-class Task:
+class QueryTask:
     """A query of a view: when it is due, and how it went."""
 
     def __init__(self, query: Query) -> None:
@@ -54,14 +54,14 @@ class Instant:
         self.oldest: float | None = None
         """From when on there are data, infinity for never, None while unknown."""
         self.has_asked_oldest = False
-        self.tasks = {query.name: Task(query) for query in questions(look_back)}
+        self.tasks = {query.name: QueryTask(query) for query in questions(look_back)}
         self.is_brief = False
         """Whether only the queries of a first picture are made."""
         self.is_doubted = False
         """Whether vanished devices may have new names, which are queried first."""
 
     @property
-    def wanted(self) -> list[Task]:
+    def wanted(self) -> list[QueryTask]:
         """All queries to make."""
         return [
             task
@@ -69,7 +69,7 @@ class Instant:
             if not self.is_brief or task.is_core or task.query.is_brief
         ]
 
-    def is_ready(self, task: Task) -> bool:
+    def is_ready(self, task: QueryTask) -> bool:
         """Whether the query that a task builds on was answered, or failed and is optional."""
         before = self.tasks.get(task.query.after)
         return before is None or before.is_done or (before.failures > 0 and not before.is_core)

@@ -27,8 +27,8 @@ from gpudash.fleet.prometheus.dialects import (
 )
 from gpudash.fleet.prometheus.failures import PrometheusError
 from gpudash.fleet.prometheus.histories import (
+    GpuHistory,
     GpuPast,
-    History,
     Spacing,
     Span,
     host_at,
@@ -362,10 +362,10 @@ class Past:
             self._of(device).xids.append((at, code, term.names[0]))
 
     def _sequence(self, spacing: Spacing, gaps: Sequence[Span]) -> Iterator[FleetSnapshot]:
-        hosts: dict[KnownHost, list[History]] = {}
+        hosts: dict[KnownHost, list[GpuHistory]] = {}
         changes: dict[float, set[KnownHost]] = {}
         for (host, _), gpu in self._gpus.items():
-            history = History(gpu, spacing, gaps)
+            history = GpuHistory(gpu, spacing, gaps)
             hosts.setdefault(host, []).append(history)
             for at in history.instants:
                 changes.setdefault(at, set()).add(host)

@@ -26,8 +26,8 @@ from gpudash.fleet.prometheus.client import Client
 from gpudash.fleet.prometheus.dialects import FIELDS, MEMORY_TOTAL, known_series
 from gpudash.fleet.prometheus.endpoint import TOKEN, Endpoint, endpoint, urls
 from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError, public_url
-from gpudash.fleet.prometheus.happened import Happened
-from gpudash.fleet.prometheus.instant import Instant, Task
+from gpudash.fleet.prometheus.happened import PastEvents
+from gpudash.fleet.prometheus.instant import Instant, QueryTask
 from gpudash.fleet.prometheus.inventory import Inventory
 from gpudash.fleet.prometheus.known import Row
 from gpudash.fleet.prometheus.past import NAMES_PATH, NAMES_REFUSED, QUERY, RANGE, Ask, Past, oldest
@@ -101,7 +101,7 @@ class PrometheusSource(Source):
         self._clients = [Client(endpoint) for _ in range(IN_FLIGHT)]
         self._free = list(self._clients)
         self._workers = Workers(IN_FLIGHT + 1)
-        self._happened = Happened(self.past, self._workers, self._pace)
+        self._happened = PastEvents(self.past, self._workers, self._pace)
         self._live = self._view = Instant(None, endpoint)
         self._charts: dict[ChartRequest, OpenChart] = {}
         self._hold_until = 0.0
@@ -287,12 +287,12 @@ class PrometheusSource(Source):
         unique = dict.fromkeys(clean(text, MESSAGE_LENGTH) for text in texts)
         return tuple(unique)[:_MAX_WARNINGS]
 
-    def _startable(self) -> list[Task]:
+    def _startable(self) -> list[QueryTask]:
         view = self._view
         tasks = [task for task in view.wanted if not task.is_in_flight and view.is_ready(task)]
         return [task for task in tasks if view.at is None or not task.is_done]
 
-    def _start(self, task: Task) -> None:
+    def _start(self, task: QueryTask) -> None:
         view = self._view
         take = partial(self._take, view, task)
         at = view.at
@@ -309,7 +309,7 @@ class PrometheusSource(Source):
         else:
             self._finish(view, task, 0.0)
 
-    def _ask_part(self, view: Instant, task: Task) -> None:
+    def _ask_part(self, view: Instant, task: QueryTask) -> None:
         """Ask for the next part of a task."""
         at, query = view.at, task.left.pop(0)
         parameters = [("query", query)] + ([] if at is None else [("time", f"{at:.3f}")])
@@ -343,7 +343,7 @@ class PrometheusSource(Source):
         work = partial(answer_of, client, path, parameters, decoder, _TIMEOUT_SECONDS)
         self._workers.ask(work, taken)
 
-    def _take(self, view: Instant, task: Task, result: Outcome | PrometheusError) -> None:
+    def _take(self, view: Instant, task: QueryTask, result: Outcome | PrometheusError) -> None:
         task.is_in_flight = False
         if isinstance(result, PrometheusError):
             task.warnings = ()
@@ -366,7 +366,7 @@ class PrometheusSource(Source):
         self._answer(view, task, result)
         self._finish(view, task, result.seconds)
 
-    def _finish(self, view: Instant, task: Task, seconds: float) -> None:
+    def _finish(self, view: Instant, task: QueryTask, seconds: float) -> None:
         """Set the next time of a task so that all of them stay within the server's share."""
         now, was_whole = time.monotonic(), view.is_whole
         if task.is_core and task.failures:
@@ -388,7 +388,7 @@ class PrometheusSource(Source):
             view.version += 1
         self._hold_until = 0.0
 
-    def _fail(self, view: Instant, task: Task, error: PrometheusError) -> None:
+    def _fail(self, view: Instant, task: QueryTask, error: PrometheusError) -> None:
         """Keep the last answer, and retry later; an overloaded server is left alone for longer."""
         if task.name == "names" and error.status in NAMES_REFUSED and not task.failures:
             # A server without this request may have the metrics all the same.
@@ -404,7 +404,7 @@ class PrometheusSource(Source):
         if task.is_core or error.status in (0, *_LEAVES_ALONE):
             self._hold_until = task.due_at
 
-    def _answer(self, view: Instant, task: Task, outcome: Outcome) -> None:
+    def _answer(self, view: Instant, task: QueryTask, outcome: Outcome) -> None:
         picture = view.picture
         if task.name == "names":
             # The clocks may differ by more than the requested span.
