@@ -1,4 +1,4 @@
-"""The ways a snapshot is printed: `FORMATS`, and what answers in the form of other programs."""
+"""The output formats of a snapshot: `FORMATS`, and forms of other programs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class Destination(NamedTuple):
-    """What a document is written to."""
+    """Where a document is written."""
 
     is_terminal: bool = False
     width: int = 80
     color: bool = False
     ascii: bool = False
     processes: Sequence[ProcessRow] | None = None
-    """Those that a table shows, None for all; the GPUs are in use by the others too."""
+    """The processes that a table lists, None for all; the others still count as users of GPUs."""
 
 
 Format = Callable[["Snapshot", Destination], bytes]
@@ -28,7 +28,7 @@ FleetFormat = Callable[["FleetSnapshot", Destination], bytes]
 
 
 def _written(module: str, function: str) -> Callable[[Any, Destination], bytes]:
-    """Return a format that a function of a module here writes, whatever it is written to."""
+    """Return a format written by a function of a module here, for any destination."""
 
     def write(snapshot: Snapshot | FleetSnapshot, _target: Destination) -> bytes:
         text: str = getattr(import_module(f"gpudash.output.{module}"), function)(snapshot)
@@ -64,7 +64,7 @@ FORMATS: Mapping[str, Format] = {
     "prometheus": _written("prometheus", "render"),
     "gpustat": _written("gpustat", "render"),
 }
-"""The formats of `--once` by name; each imports what it needs when it is used."""
+"""The formats of `--once` by name; each imports what it needs when used."""
 
 
 def _fleet_table(snapshot: FleetSnapshot, target: Destination) -> bytes:

@@ -1,4 +1,4 @@
-"""Devices as CSV under gpudash's own names: a row each, a column for every metric."""
+"""Devices as CSV with gpudash's own names: a row each, a column for every metric."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpudash.model.snapshot import Snapshot
 
 
 def render(snapshot: Snapshot) -> str:
-    """Return a heading and a row per GPU and MIG instance; what is not known is empty."""
+    """Return a heading and a row per GPU and MIG instance; unknown values are empty."""
     names = Device.__struct_fields__
     rows = (
         [snapshot.host.hostname, *(getattr(device, name) for name in names)]
@@ -33,7 +33,7 @@ def table(taken_at: datetime, names: Sequence[str], rows: Iterable[Sequence[obje
 
 
 def _text(value: Any) -> str:
-    """Return a value as a cell: nothing for one that is not known, lists with spaces between."""
+    """Return a value as a cell: empty if unknown, lists separated by spaces."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""What happened, as a table for people."""
+"""Events as a table for people."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpudash.model.units import counted
 from gpudash.output.table import Line, listing, painted
 
 _ENDLESS = 1 << 20
-"""Cells of a line that nothing cuts."""
+"""Width of a line that is never cut."""
 
 
 def render(
@@ -27,10 +27,9 @@ def render(
     color: bool = False,
     ascii: bool = False,
 ) -> str:
-    """Return a line per event, the oldest first, below how many there are from when to when.
+    """Return a line per event, the oldest first, after their number and span.
 
-    `lost` are the words for what was lost, `none` says that there are none. Without a `width`
-    nothing is cut.
+    `lost` is the text for the losses, `none` that for no events. Without a `width`, nothing is cut.
     """
     span = f"{start.astimezone():%F %T} to {end.astimezone():%F %T}"
     count = counted(len(events), "event") if events else none

@@ -36,19 +36,19 @@ from gpudash.output.table import (
 _MIN_BAR = 5
 _PAGE = 80
 _MAX_NAMED = 8
-"""Warnings of a source that are shown before the others are counted."""
+"""Warnings of a source to show before the others are counted."""
 _OF_SOURCES = frozenset({"source-failed", "source-partial"})
 """Rules whose findings `_sources` shows in full."""
 _FAILED: dict[str, Style] = {"failed": "red", "stale": "yellow"}
 _NO_CELL = frozenset({"devices", "processes", "source"})
-"""Of a host what a row of CSV does not have."""
+"""Fields of a host without a CSV column."""
 _OF_HOST = ("name", "cluster", "group", "state", "message", "age_seconds", "expected_devices")
 
 
 def render(
     snapshot: FleetSnapshot, *, width: int = 80, color: bool = False, ascii: bool = False
 ) -> str:
-    """Return the table, no line of it wider than `width` cells: the worst hosts come first."""
+    """Return the table, at most `width` cells wide, the worst hosts first."""
     rows = sorted(host_rows(snapshot), key=lambda row: (row.worst_first, row.host.name))
     columns = fit(HOST_COLUMNS, rows, width, bar=_MIN_BAR)
     room = min(width, max(line_cells(columns), _PAGE))
@@ -64,10 +64,10 @@ def render(
 
 
 def _head(snapshot: FleetSnapshot, sums: Totals, room: int) -> list[Line]:
-    """Return how many there are and answer, what the GPUs do, and their sums."""
+    """Return how many hosts there are and answer, the GPUs by status, and their sums."""
     answering, expected = sums.answering, sums.hosts
     if len(snapshot.sources) == 1:
-        # A filter leaves fewer, and must not hide how many there are.
+        # A filter leaves fewer, but must not hide how many there are.
         [source] = snapshot.sources
         answering = max(answering, source.answering_hosts)
         expected = max(expected, source.expected_hosts or 0)
@@ -135,7 +135,7 @@ _OF_GPUS: Mapping[str, Callable[[HostRow], object]] = {
     "gpu_temperature_celsius": lambda row: row.temperature,
     "users": lambda row: row.users,
 }
-"""What a row has of the GPUs of a host: `memory_used_bytes` is that of the host itself."""
+"""Values of a host's GPUs in a row: `memory_used_bytes` is the host's own."""
 
 
 def hosts_csv(snapshot: FleetSnapshot) -> str:

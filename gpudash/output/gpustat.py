@@ -18,7 +18,7 @@ _FAILED = "((Unknown Error))"
 
 
 def render(snapshot: Snapshot) -> str:
-    """Return one indented document; a value that is not known is null, as there."""
+    """Return one indented document; unknown values are null, as in gpustat's."""
     document = {
         "hostname": snapshot.host.hostname,
         "driver_version": snapshot.host.driver_version,
@@ -51,7 +51,7 @@ def _gpu(device: Device, snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _processes(device: Device, snapshot: Snapshot) -> list[dict[str, Any]] | None:
-    """Return those on a GPU and its instances, null where the driver does not list them."""
+    """Return those on a GPU and its instances, null if the driver does not list them."""
     if device.uuid in unlisted_uuids(snapshot.errors):
         return None
     return [

@@ -1,4 +1,4 @@
-"""How the GPUs are connected, as `nvidia-smi topo -m` lays it out, and who may reach whom."""
+"""Connections of GPUs in the layout of `nvidia-smi topo -m`, and peer access."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def render(
     color: bool = False,
     room: int | None = None,
 ) -> str:
-    """Return the link matrix, its legend and what it means for the processes that run.
+    """Return the link matrix, its legend and its consequences for running processes.
 
-    With `p2p` there is the peer access of each pair too. Sentences are wrapped to `room` cells;
-    with None each is a line.
+    With `p2p`, the peer access of each pair is included. Sentences are wrapped to `room` cells;
+    with None, each is one line.
     """
     paint = painter(color)
     topology = snapshot.topology
@@ -73,7 +73,7 @@ def _joined(sections: Sequence[Sequence[str]]) -> str:
 
 
 def _wrapped(text: str, room: int | None) -> list[str]:
-    """Return a sentence as --once lays it out, on as many lines as it takes."""
+    """Return a sentence in the layout of --once, wrapped."""
     if room is None:
         return [text]
     first, *others = wrap(text, max(1, room - len(_INDENT)), lines=len(text))
@@ -125,7 +125,7 @@ def _grid(
 
 
 def _legend(matrix: Matrix, paint: Paint) -> list[str]:
-    """Return what the kinds that occur mean."""
+    """Return the meanings of the kinds that occur."""
     lines = legend_lines(matrix)
     return [name + paint(meaning, "dim") for (name, _), (meaning, _) in lines]
 

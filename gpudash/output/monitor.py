@@ -20,7 +20,7 @@ _STAMPS = (("D", "Date", "YYYYMMDD"), ("T", "Time", "HH:MM:SS"))
 
 
 class MonitorColumn(NamedTuple):
-    """A heading of two lines, and the value below it; None is what is not known."""
+    """A heading of two lines, and the value below it; None if unknown."""
 
     header: str
     unit: str
@@ -80,9 +80,9 @@ _DEVICE: Mapping[str, Sequence[MonitorColumn]] = {
     ),
 }
 DEVICE_LETTERS = "".join(_DEVICE)
-"""What -s of dmon takes."""
+"""The letters for -s of dmon."""
 GPM_IDS = (*GPM_PERCENTS, *GPM_RATES)
-"""The GPM metrics that have a column."""
+"""The GPM metrics with a column."""
 _GPM_NAMES = {
     1: "gract",
     2: "smutil",
@@ -99,18 +99,18 @@ _GPM_NAMES = {
     20: "pcitx",
     21: "pcirx",
 }
-"""Their names since NEW_BRANCH, where they are known."""
+"""Their names since NEW_BRANCH, if known."""
 _FIRST_NVLINK_ID = 60
-"""From it on they are rates, as those of PCIe are; the others are percentages."""
+"""From this one on they are rates, as are those of PCIe; the others are percentages."""
 _WITH_ENGINES = 550
-"""The branch of drivers since which lines end in a blank, and processes have all engines."""
+"""The driver branch since which lines end in a blank, and processes have all engines."""
 _BLANK = MonitorColumn("", "", lambda _gpu: "", 0)
 
 
 def device_columns(
     letters: str, snapshot: Snapshot, gpm: Sequence[int] = ()
 ) -> list[MonitorColumn]:
-    """Return the columns of dmon: those of the letters of -s, then GPM metrics by their ids."""
+    """Return the columns of dmon: those of the letters of -s, then GPM metrics by id."""
     columns = [column for letter in letters for column in _DEVICE[letter]]
     release = branch(snapshot)
     metrics = [_gpm_column(number, release) for number in gpm]
@@ -128,7 +128,7 @@ def _gpm_column(number: int, release: int) -> MonitorColumn:
     field, divisor = GPM_PERCENTS.get(number) or GPM_RATES.get(number, ""), _MIB if is_rate else 1
 
     def value(gpu: Device) -> int | None:
-        # Cut, not rounded: 99.5 % is 99 there, and 0.8 % is 0.
+        # Truncated, not rounded: nvidia-smi shows 99.5 % as 99, and 0.8 % as 0.
         return _scaled(getattr(gpu, field, None), divisor)
 
     return MonitorColumn(name, unit, value, 10 if release >= _WITH_ENGINES else 9)
@@ -151,7 +151,7 @@ _SAMPLED = (
 
 
 def _of_sample(name: str) -> Callable[[_Run], object]:
-    """Return the value of the driver's sample of a process, None if it was idle: there is none."""
+    """Return a process's value in the driver's sample, None without a sample: it was idle."""
 
     def value(run: _Run) -> object:
         has_sample = any(getattr(run.share, each) for each in _SAMPLED)
@@ -161,7 +161,7 @@ def _of_sample(name: str) -> Callable[[_Run], object]:
 
 
 def _protected(run: _Run) -> int | None:
-    """Return 0 unless the GPU has protected memory in use, which NVML has for whole GPUs alone."""
+    """Return 0 unless the GPU has protected memory in use, which NVML only has for whole GPUs."""
     return None if run.gpu.protected_memory_used_bytes else 0
 
 
@@ -185,9 +185,9 @@ _ENGINES = (
     MonitorColumn("jpg", "%", lambda _run: None),
     MonitorColumn("ofa", "%", lambda _run: None),
 )
-"""What the processes' samples of newer drivers have, which are not read."""
+"""Engines in the processes' samples of newer drivers, which are not read."""
 PROCESS_LETTERS = "".join(_USES)
-"""What -s of pmon takes."""
+"""The letters for -s of pmon."""
 
 
 def process_columns(letters: str, snapshot: Snapshot) -> list[MonitorColumn]:
@@ -198,7 +198,7 @@ def process_columns(letters: str, snapshot: Snapshot) -> list[MonitorColumn]:
         shown = [column for letter in letters for column in uses[letter]]
         return [pid, kind._replace(header_shift=1), *shown]
     first, *others = (column for letter in letters for column in _USES[letter])
-    # In nvidia-smi the headings of PID and type stand further right than their values.
+    # In nvidia-smi, the headings of PID and type are further right than their values.
     return [pid, kind, first._replace(header_shift=-1), *others]
 
 
@@ -225,7 +225,7 @@ def headings(columns: Sequence[MonitorColumn], stamp: str, last: str = "") -> st
 
 
 def device_lines(snapshot: Snapshot, columns: Sequence[MonitorColumn], stamp: str) -> Iterator[str]:
-    """Yield a line for each GPU that is not divided further."""
+    """Yield a line for each GPU or instance that is not divided further."""
     for gpu in whole_gpus(snapshot):
         cells = "".join(_cell(column.value(gpu), column) for column in columns)
         yield f"{_stamped(snapshot, stamp)}{gpu.index:>5}{cells}\n"
@@ -234,9 +234,9 @@ def device_lines(snapshot: Snapshot, columns: Sequence[MonitorColumn], stamp: st
 def process_lines(
     snapshot: Snapshot, columns: Sequence[MonitorColumn], stamp: str
 ) -> Iterator[str]:
-    """Yield a line for each process on each GPU by its PID, and one for a GPU without any.
+    """Yield a line for each process on each GPU by PID, and one for a GPU without any.
 
-    `N/A` for PID and name means that the processes of a GPU are not known.
+    `N/A` for PID and name means that the processes of a GPU are unknown.
     """
     for gpu in whole_gpus(snapshot):
         rows = [
@@ -253,7 +253,7 @@ def process_lines(
 
 
 def _program(process: Process) -> str:
-    """Return its program without the folder, unless that is the root, as there."""
+    """Return its program without the folder, unless that is the root, as in nvidia-smi."""
     path = program(process) or "-"
     folder, _, name = path.rpartition("/")
     return name if folder else path

@@ -1,8 +1,8 @@
-"""A snapshot in Prometheus' text format: every metric by gpudash's name, the usual ones by DCGM's.
+"""A snapshot in Prometheus' text format: all metrics by gpudash's names, common ones by DCGM's.
 
 For `gpudash serve`, and for node_exporter's textfile collector. Dashboards made for dcgm-exporter
-read the DCGM names. Processes are left out: their labels would never end. Their totals per user
-are there.
+read the DCGM names. Processes are left out, as their labels would be endless; their totals per user
+are included.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpudash.model.snapshot import Snapshot, whole_gpus
 from gpudash.model.text import SafeText
 
 DcgmNames = Literal["legacy", "4.9", "both"]
-"""Names and units as dcgm-exporter has them: up to 4.8, since 4.9, or both."""
+"""Names and units of dcgm-exporter: up to 4.8, since 4.9, or both."""
 
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 _HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
@@ -39,7 +39,7 @@ class _Metric(NamedTuple):
     type: str = "gauge"
 
     def lines(self) -> Iterator[str]:
-        """Yield help and type, then a line a sample; nothing without any."""
+        """Yield help and type, then a line per sample; nothing without samples."""
         if self.samples:
             yield f"# HELP {self.name} {self.help.translate(_HELP_ESCAPES)}"
             yield f"# TYPE {self.name} {self.type}"
@@ -49,7 +49,7 @@ class _Metric(NamedTuple):
 
 
 def is_up(snapshot: Snapshot) -> bool:
-    """Return whether the driver answered, if only that there is no GPU."""
+    """Return whether the driver answered, even if there is no GPU."""
     codes = {fault.code for fault in snapshot.errors if fault.source == "nvml"}
     return codes <= {ExitStatus.NO_GPU}
 
@@ -60,7 +60,7 @@ def down() -> str:
 
 
 def render(snapshot: Snapshot, names: DcgmNames = "legacy") -> str:
-    """Return all metrics, each under its help and type; what is not known is left out."""
+    """Return all metrics, each with help and type; unknown values are left out."""
     labels = {device.key: _labels(device, snapshot, "gpudash") for device in snapshot.devices}
     metrics: list[_Metric] = [
         _up(is_up(snapshot)),
@@ -78,7 +78,7 @@ def render(snapshot: Snapshot, names: DcgmNames = "legacy") -> str:
     if names != "4.9":
         metrics += _dcgm(snapshot, "legacy")
     if names != "legacy":
-        # What is called the same in both may stand there once only.
+        # A metric with the same name in both may occur only once.
         known = {metric.name for metric in metrics}
         metrics += (each for each in _dcgm(snapshot, "4.9") if each.name not in known)
     return _text(metrics)
@@ -93,7 +93,7 @@ def _up(answered: bool) -> _Metric:
 
 
 def _states(snapshot: Snapshot, labels: Mapping[str, str]) -> _Metric:
-    """Return a sample per state of each device: a GPU that hangs must not look like an idle one."""
+    """Return a sample per state of each device: a hanging GPU must not look idle."""
     samples = [
         (f'{labels[device.key]},state="{state}"', device.state == state)
         for device in snapshot.devices
@@ -103,9 +103,9 @@ def _states(snapshot: Snapshot, labels: Mapping[str, str]) -> _Metric:
 
 
 def _held(snapshot: Snapshot, labels: Mapping[str, str]) -> _Metric:
-    """Return a sample per activity of each GPU of which it is known whether it is held.
+    """Return a sample per activity of each GPU for which it is known whether it is held.
 
-    A report of many hosts is made of these.
+    A report of many hosts is based on these.
     """
     held = held_gpus(snapshot)
     samples = [
@@ -121,8 +121,8 @@ def _held(snapshot: Snapshot, labels: Mapping[str, str]) -> _Metric:
 def _native(field: Field, snapshot: Snapshot, labels: Mapping[str, str]) -> _Metric:
     """Return a metric under gpudash's own name, in its own unit.
 
-    What counts up is a gauge too: the name of a counter has to end in `_total`, and some readers
-    append that where it is missing.
+    Counters are gauges too: the name of a counter must end in `_total`, and some readers append
+    that if it is missing.
     """
     values = [] if field.name in _IDENTITY else _values(field, snapshot)
     samples = [(labels[device.key], value) for device, value in values]
@@ -130,7 +130,7 @@ def _native(field: Field, snapshot: Snapshot, labels: Mapping[str, str]) -> _Met
 
 
 def _findings(snapshot: Snapshot) -> _Metric:
-    """Return what is wrong, by rule and GPU; without a GPU where it concerns the host."""
+    """Return the findings by rule and GPU; without a GPU if it is about the host."""
     samples = {
         _joined({"rule": found.rule, "level": found.level, "gpu": str(index)}): 1.0
         for found in findings(snapshot)
@@ -141,7 +141,7 @@ def _findings(snapshot: Snapshot) -> _Metric:
 
 
 def _users(snapshot: Snapshot) -> Iterator[_Metric]:
-    """Yield what each user holds; one sample is for all whose name is not known."""
+    """Yield the holdings of each user; one sample is for all unknown users."""
     found = {user.name: user for user in users(snapshot)}
     totals = {
         "gpudash_user_gpus": ("GPUs that processes of this user are on.", "devices"),
@@ -154,7 +154,7 @@ def _users(snapshot: Snapshot) -> Iterator[_Metric]:
     for name, (text, attribute) in totals.items():
         values = [(user, getattr(each, attribute)) for user, each in found.items()]
         yield _of_users(name, text, [each for each in values if each[1] is not None])
-    # A GPU may be held by what no list of processes has.
+    # A GPU may be held by something that no process list has.
     held = dict.fromkeys(found, UserGpus()) | gpus_of_users(snapshot)
     parts = {
         "gpudash_user_held_gpus": ("GPUs that this user holds.", "held"),
@@ -201,7 +201,7 @@ def _dcgm(snapshot: Snapshot, dialect: Generation) -> Iterator[_Metric]:
 
 
 def _values(field: Field, snapshot: Snapshot) -> list[tuple[Device, float]]:
-    """Return the numbers of a metric; what is not known, or is text, is left out."""
+    """Return the numbers of a metric; unknown values and texts are left out."""
     values = ((device, getattr(device, field.name)) for device in snapshot.devices)
     return [(device, float(value)) for device, value in values if isinstance(value, int | float)]
 

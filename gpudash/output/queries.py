@@ -1,4 +1,4 @@
-"""nvidia-smi's selective queries as CSV: of GPUs, of processes, and of what the driver keeps."""
+"""nvidia-smi's selective queries as CSV: of GPUs, of processes, and of the driver's records."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from gpudash.output.smi_table import mebibytes, program, why_absent
 
 _MODIFIERS = ("noheader", "nounits")
 _COMMA = r"\x2c"
-"""Replaces a comma within a text, which would begin another cell."""
+"""Replaces a comma within a text, which would start another cell."""
 _KNOWN_WITHOUT_THE_DRIVER = frozenset({"timestamp", "driver_version", "count", "index"})
 
 
 class Item(NamedTuple):
-    """What a row is about: something of a GPU."""
+    """The subject of a row: something of a GPU."""
 
     device: Device
     of: Any
-    """A process and its share, a page, ...; None where the GPU has no list of it."""
+    """A process and its share, a page, ...; None if the GPU has no list of it."""
 
 
 class Retired(NamedTuple):
-    """Why pages are retired, and one of them; None where the GPU has no list of them."""
+    """The cause of page retirements, and one page; None if the GPU has no list of them."""
 
     cause: str
     page: RetiredPage | None
@@ -52,11 +52,11 @@ class QueryKind(Struct, frozen=True, kw_only=True):
     fields: Mapping[str, SmiField[Any]]
     """By each of their names."""
     rows: Callable[[Snapshot, Device], Iterable[Any]]
-    """Returns what the rows of a GPU are about."""
+    """Returns the subjects of a GPU's rows."""
     reads: frozenset[str] = frozenset()
-    """The fields of devices, and `processes`, that the rows come from."""
+    """The fields of devices, and `processes`, that the rows need."""
     is_distinct: bool = False
-    """Whether a row that a GPU has already is left out."""
+    """Whether repeated rows of a GPU are left out."""
 
 
 class Csv(Struct, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ class Csv(Struct, frozen=True, kw_only=True):
         return self.kind.reads.union({"failed_fields"}, *(each.reads for each in self.fields))
 
     def heading(self) -> str:
-        """Return the names in full, with the units of their columns."""
+        """Return the full names, with the units of their columns."""
         pairs = [(each.name, each.unit) for each in self.fields]
         return ", ".join(f"{name} [{unit}]" if unit else name for name, unit in pairs)
 
@@ -88,7 +88,7 @@ class Csv(Struct, frozen=True, kw_only=True):
                 yield from dict.fromkeys(rows) if self.kind.is_distinct else rows
 
     def _cell(self, field: SmiField[Any], snapshot: Snapshot, about: Any) -> str:
-        """Return a cell; a process named `x, 4242` cannot add one, as it can in nvidia-smi."""
+        """Return a cell; a process named `x, 4242` cannot add one, unlike in nvidia-smi."""
         text = field.text(snapshot, about)
         if text is None:
             why = None
@@ -100,7 +100,7 @@ class Csv(Struct, frozen=True, kw_only=True):
 
 
 def query(kind: QueryKind, names: str, format: str | None) -> Csv:
-    """Return the query of these fields; raises UsageError that suggests names."""
+    """Return the query of these fields; raises UsageError, which suggests names."""
     if format is None:
         raise UsageError("a query needs --format=csv[,noheader][,nounits]")
     header, units = parse_format(format)
@@ -110,7 +110,7 @@ def query(kind: QueryKind, names: str, format: str | None) -> Csv:
 
 
 def parse_format(text: str) -> tuple[bool, bool]:
-    """Return whether `csv[,noheader][,nounits]` wants a heading, and units; raises UsageError."""
+    """Return whether `csv[,noheader][,nounits]` has a heading, and units; raises UsageError."""
     modifiers = text.split(",")
     unknown = [each for each in modifiers if each not in _MODIFIERS and each != "csv"]
     if "csv" not in modifiers or unknown:
@@ -120,7 +120,7 @@ def parse_format(text: str) -> tuple[bool, bool]:
 
 
 def _find(name: str, fields: Mapping[str, SmiField[Any]]) -> SmiField[Any]:
-    """Return the field of a name or alias; raises UsageError that suggests the nearest."""
+    """Return the field of a name or alias; raises UsageError, which suggests the nearest."""
     found = fields.get(name)
     if found is not None:
         return found
@@ -137,7 +137,7 @@ def _uses(snapshot: Snapshot, device: Device) -> Iterator[Item]:
 
 
 def _pages(_snapshot: Snapshot, device: Device) -> Iterator[Item]:
-    """Yield the retired pages by cause; a GPU without such a list has a row for each cause."""
+    """Yield the retired pages by cause; a GPU without a list has a row for each cause."""
     pages = device.retired_pages
     for cause, name in (("single-bit", "Single Bit ECC"), ("double-bit", "Double Bit ECC")):
         found = (None,) if pages is None else [page for page in pages if page.cause == cause]
@@ -154,7 +154,7 @@ def _clocks(_snapshot: Snapshot, device: Device) -> Iterator[Item]:
 
 
 def _accounted(_snapshot: Snapshot, device: Device) -> Iterator[Item]:
-    """Yield the processes that the driver kept; a GPU without accounting has a row that says so."""
+    """Yield the processes that the driver recorded; a GPU without accounting has one row."""
     processes = device.accounted_processes
     if processes is None and device.accounting_mode is not False:
         yield Item(device, None)
@@ -165,12 +165,12 @@ def _accounted(_snapshot: Snapshot, device: Device) -> Iterator[Item]:
 
 
 def _of(write: Callable[[Any], str | None]) -> Callable[[Snapshot, Item], str | None]:
-    """Return how a value of what a row is about is written; None where the GPU has none."""
+    """Return how to write a value of a row's subject; None if the GPU has none."""
     return lambda _snapshot, item: None if item.of is None else write(item.of)
 
 
 def _on_gpu() -> tuple[SmiField[Item], ...]:
-    """Return what each row says of its GPU."""
+    """Return the fields about each row's GPU."""
     names = {"gpu_name": "name", "gpu_bus_id": "pci_bus_id", "gpu_serial": "serial"}
     return (
         SmiField("timestamp", lambda snapshot, _: moment(snapshot.taken_at)),
@@ -188,7 +188,7 @@ def _gpu_text(field: str) -> Callable[[Snapshot, Item], str | None]:
 
 
 def _remapped(field: SmiField[Device]) -> Callable[[Snapshot, Item], str | None]:
-    """Return how a field of --query-gpu is written here: a flag as a number by older drivers."""
+    """Return how to write a field of --query-gpu here: older drivers write a flag as a number."""
 
     def text(snapshot: Snapshot, item: Item) -> str | None:
         written = field.text(snapshot, item.device)

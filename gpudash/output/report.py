@@ -27,7 +27,7 @@ def render(report: Report, *, width: int = 80, color: bool = False, ascii: bool 
 
 
 def _by_host(findings: Iterable[ReportFinding]) -> list[ReportFinding]:
-    """Return the findings of a rule on a host as one: its devices, the longest time of them."""
+    """Return a host's findings of a rule as one: all devices, and the longest duration."""
     groups = grouped(((each.rule, each.level, each.host), each) for each in findings)
     found = []
     for group in groups.values():
@@ -48,7 +48,7 @@ def _head(report: Report) -> list[Line]:
 
 
 def to_csv(report: Report) -> str:
-    """Return a heading and a row for each of the report, in the units of its document."""
+    """Return a heading and a row for each of the report's, in the units of its document."""
     sums = Use.__struct_fields__
     own = [each for each in ReportRow.__struct_fields__ if each not in (*sums, "models")]
     names = [*own, *sums]

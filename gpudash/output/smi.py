@@ -1,7 +1,7 @@
 """The fields of nvidia-smi's --query-gpu: its names, units and `[N/A]`.
 
-A field that is a plain metric is declared in `model/device.py` with its names; here is what is
-computed, and how values are written.
+Fields that are plain metrics are declared in `model/device.py` with their names; computed ones, and
+the format of values, are here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gpudash.output.smi_layout import NEW_BRANCH, branch
 from gpudash.output.smi_table import frame_buffer_mebibytes, has_no_known_state, mebibytes
 
 _FLOAT = struct.Struct("f")
-"""Single precision, in which nvidia-smi divides: of 20 values, one differs in its last digit."""
+"""nvidia-smi divides in single precision: of 20 values, one differs in its last digit."""
 _UNNAMED_BITS = re.compile(r"0x[0-9a-f]{1,16}")
 
 
@@ -61,10 +61,10 @@ NOT_READ: Mapping[str, str] = {
     }.items()
     for name, unit in names.items()
 }
-"""Fields of nvidia-smi, the latest of driver 590, that are always `[N/A]` here, and their units.
+"""Fields of nvidia-smi, up to driver 590, that are always `[N/A]` here, and their units.
 
-Virtual GPUs and power smoothing are not read, nor the name that a GPU can be given for its host,
-nor what NVML does not document the source of.
+Not read are virtual GPUs, power smoothing, the name that a GPU can be given for its host, and
+anything that NVML does not document the source of.
 """
 
 Row = TypeVar("Row")
@@ -79,15 +79,15 @@ class SmiField(Struct, Generic[Row], frozen=True):
     aliases: tuple[str, ...] = ()
     absent: str = "[N/A]"
     reads: tuple[str, ...] = ()
-    """The fields of a device that its text is made of, beyond those that tell which GPU it is."""
+    """The fields of a device that its text needs, beyond those that identify the GPU."""
 
     def absent_in(self, snapshot: Snapshot) -> str:
-        """Return its text for None as nvidia-smi of the loaded driver writes it."""
+        """Return its text for None, as in nvidia-smi of the loaded driver."""
         return (branch(snapshot) >= NEW_BRANCH and _NEW_ABSENT.get(self.name)) or self.absent
 
 
 def written(name: str) -> Callable[[Any], str | None]:
-    """Return how a value of a metric is written, without its unit."""
+    """Return how to write a metric's value, without its unit."""
     return _WRITTEN.get(name) or _BY_UNIT.get(detailed_fields()[name].unit, _plain)
 
 
@@ -99,7 +99,7 @@ def unit_of(name: str) -> str:
 def _text(
     name: str, write: Callable[[Any], str | None] | None = None
 ) -> Callable[[Snapshot, Device], str | None]:
-    """Return how a metric is written: as nvidia-smi writes it, or in another form."""
+    """Return how to write a metric: like nvidia-smi, or in another form."""
     form = write or written(name)
 
     def text(_snapshot: Snapshot, device: Device) -> str | None:
@@ -110,14 +110,14 @@ def _text(
 
 
 def _plain(value: bool | float | str) -> str:
-    """Return `Enabled` or `Disabled`, a text as it is, or a whole number."""
+    """Return `Enabled` or `Disabled`, a text unchanged, or an integer."""
     if isinstance(value, bool):
         return "Enabled" if value else "Disabled"
     return value if isinstance(value, str) else f"{value:.0f}"
 
 
 def _capitalized(separator: str) -> Callable[[str], str]:
-    """Return how a word such as `exclusive-process` is written: `Exclusive_Process`."""
+    """Return how to write a word such as `exclusive-process`: `Exclusive_Process`."""
     return lambda value: separator.join(part.capitalize() for part in value.split("-"))
 
 
@@ -144,7 +144,7 @@ _UNITS = {
     Unit.SECOND: "us",
     Unit.BYTE_PER_SECOND: "KB/s",
 }
-"""Units as nvidia-smi writes them; a temperature has none there."""
+"""Units as in nvidia-smi; a temperature has none."""
 _BY_UNIT: Mapping[Unit, Callable[[Any], str | None]] = {
     Unit.BYTE: mebibytes,
     Unit.MILLIWATT: lambda value: f"{_FLOAT.unpack(_FLOAT.pack(value / 1000))[0]:.2f}",
@@ -198,7 +198,7 @@ _NEW_ABSENT = {
 
 
 def _declared(metric: fields.Field) -> SmiField[Device]:
-    """Return the field of a metric that has a name in nvidia-smi."""
+    """Return the field of a metric with a name in nvidia-smi."""
     name, *aliases = metric.smi
     unit, absent = unit_of(metric.name), _ABSENT.get(metric.name, "[N/A]")
     if name.startswith("fabric."):
@@ -219,7 +219,7 @@ def _field(
     absent: str = "[N/A]",
     *aliases: str,
 ) -> SmiField[Device]:
-    """Return a field that another form of a metric is."""
+    """Return a field that is a metric in another form."""
     return SmiField(name, _text(metric, write), "", aliases, absent, (metric,))
 
 
@@ -235,7 +235,7 @@ def _pci(part: slice) -> Callable[[Snapshot, Device], str | None]:
 
 
 def _mask(reasons: Iterable[str]) -> str | None:
-    """Return reasons as the driver's bits; None if one is a word without a known bit."""
+    """Return reasons as the driver's bits; None if one has no known bit."""
     bits = [EVENT_REASONS.get(reason) or _bits(reason) for reason in reasons]
     return None if None in bits else f"0x{sum(filter(None, bits)):016X}"
 
@@ -247,7 +247,7 @@ def _bits(reason: str) -> int | None:
 
 
 def reason_text(name: str) -> Callable[[Snapshot, Device], str | None]:
-    """Return how it is written whether a reason limits the clocks."""
+    """Return how to write whether a reason limits the clocks."""
     return _text(
         "clocks_event_reasons", lambda reasons: "Active" if name in reasons else "Not Active"
     )
@@ -327,7 +327,7 @@ def _display_mode(snapshot: Snapshot, device: Device) -> str | None:
 
 
 def _in_chassis(field: str, outside: str) -> SmiField[Device]:
-    """Return a field of the position in a rack, which the driver also answers outside of one."""
+    """Return a field of the position in a rack, which the driver also reports outside one."""
     (name,) = detailed_fields()[field].smi
 
     def text(_snapshot: Snapshot, device: Device) -> str | None:
@@ -340,7 +340,7 @@ def _in_chassis(field: str, outside: str) -> SmiField[Device]:
 
 
 def _fabric_guid(_snapshot: Snapshot, device: Device) -> str | None:
-    """Return zeros outside of a rack; inside of one it is not read."""
+    """Return zeros outside a rack; inside one, it is not read."""
     is_outside = device.chassis_host_id is not None and device.chassis_serial is None
     return f"0x{0:016x}" if is_outside else None
 
@@ -353,7 +353,7 @@ def _performance_state(_snapshot: Snapshot, device: Device) -> str | None:
 
 
 def _host_generation(_snapshot: Snapshot, device: Device) -> str | None:
-    """Return the slot's PCIe generation, known only where it is what limits the GPU."""
+    """Return the slot's PCIe generation, only known if it limits the GPU."""
     both, gpu = device.max_pcie_link_generation, device.max_gpu_pcie_link_generation
     return str(both) if both is not None and gpu is not None and both < gpu else None
 
@@ -363,7 +363,7 @@ _GPU: tuple[SmiField[Device], ...] = (
     SmiField("driver_version", lambda s, d: s.host.driver_version),
     SmiField("count", lambda s, d: str(sum(not each.is_mig for each in s.devices))),
     *(_declared(metric) for metric in detailed_fields().values() if metric.smi),
-    # In place of those declared.
+    # These replace declared ones.
     SmiField("pstate", _performance_state, reads=("performance_state",)),
     _in_chassis("chassis_serial", ""),
     _in_chassis("chassis_slot_number", "0"),
@@ -383,7 +383,7 @@ _GPU: tuple[SmiField[Device], ...] = (
     SmiField("pci.device", _pci(slice(2, 3))),
     _reason_mask("active", "clocks_event_reasons"),
     _reason_mask("supported", "supported_clocks_event_reasons"),
-    # The last, display-clock-setting, has no name there.
+    # The last, display-clock-setting, has no name in nvidia-smi.
     *(_reason(name) for name in list(EVENT_REASONS)[:-1]),
     _field("pcie.link.gen.gpucurrent", "pcie_link_generation"),
     SmiField(
@@ -417,4 +417,4 @@ _GPU: tuple[SmiField[Device], ...] = (
 GPU_FIELDS: Mapping[str, SmiField[Device]] = {
     name: field for field in _GPU for name in (field.name, *field.aliases)
 }
-"""The fields of --query-gpu by each of their names."""
+"""The fields of --query-gpu, by each of their names."""

@@ -1,4 +1,4 @@
-"""nvidia-smi -q: what is known of a GPU, under its sections, labels and indentation."""
+"""nvidia-smi -q: the details of a GPU, with its sections, labels and indentation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpudash.output.smi_lists import ABSENT, Node
 from gpudash.output.smi_sections import PARTS, Part
 
 _WIDTHS = {580: 55, 0: 42}
-"""How wide the column of the labels is, since which driver."""
+"""Width of the label column, by the driver since which it applies."""
 
 _TITLE = ("", "==============NVSMI LOG==============", "")
 UNITS = (
@@ -26,11 +26,11 @@ UNITS = (
 )
 
 SECTIONS = tuple(dict.fromkeys(part.section for part in PARTS if part.section))
-"""What -d takes."""
+"""The values for -d."""
 
 
 def sections(text: str | None) -> tuple[str, ...]:
-    """Return the sections that -d names, none for all; raises UsageError."""
+    """Return the sections in -d, none for all; raises UsageError."""
     names = list(filter(None, (name.strip().upper() for name in (text or "").split(","))))
     for name in names:
         if name not in SECTIONS:
@@ -40,7 +40,7 @@ def sections(text: str | None) -> tuple[str, ...]:
 
 
 def reads(names: Collection[str]) -> frozenset[str]:
-    """Return the fields of devices, and `processes`, that these sections are made of."""
+    """Return the fields of devices, and `processes`, that these sections need."""
     return fields_of(line for part in _parts(names) for line in part.lines)
 
 
@@ -56,14 +56,14 @@ def details(snapshot: Snapshot, chosen: Collection[str], names: Collection[str])
 
 
 def unit_details(snapshot: Snapshot) -> Sequence[str]:
-    """Return the lines about units, S-class boxes of GPUs, of which there are none."""
+    """Return the lines about units, S-class boxes of GPUs; there are none."""
     width = _width(snapshot)
     versions = _lines(heads(snapshot)[:-1], width)
     return [*_TITLE, *versions, "", *_lines(UNITS, width), ""]
 
 
 def heads(snapshot: Snapshot) -> Sequence[Node]:
-    """Return what a log begins with."""
+    """Return the beginning of a log."""
     host = snapshot.host
     return (
         Node("Timestamp", "timestamp", ctime(snapshot.taken_at.timestamp())),

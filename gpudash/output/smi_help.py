@@ -1,4 +1,4 @@
-"""What nvidia-smi's -h, --help-query-... and --version print here, in its layout and our words."""
+"""The output of nvidia-smi's -h, --help-query-... and --version, in its layout and our words."""
 
 from __future__ import annotations
 
@@ -128,25 +128,25 @@ _OWN = {
     "max_memory_usage": "The most device memory that it held at once.",
     "time": "How long its context existed, 0 while it runs.",
 }
-"""Of fields that no metric declares."""
+"""Fields that no metric declares."""
 
 
 def usage(driver_version: str) -> str:
-    """Return what -h prints."""
+    """Return the output of -h."""
     margin = " " * 36
     sections = fill(", ".join(SECTIONS), 90, initial_indent=margin, subsequent_indent=margin)
     return _USAGE.format(driver=driver_version, sections=sections)
 
 
 def query_fields(query: str) -> str:
-    """Return what --help-query-gpu and its siblings print: a paragraph for each field."""
+    """Return the output of --help-query-gpu and its siblings: a paragraph for each field."""
     return "".join(f"{line}\n" for line in _paragraphs(query))
 
 
 def versions(host: Host) -> str:
-    """Return what --version prints."""
+    """Return the output of --version."""
     driver = host.driver_version or "N/A"
-    # NVML's own begins with that of CUDA, and nvidia-smi leaves out its last number.
+    # NVML's own version begins with CUDA's, and nvidia-smi omits its last number.
     nvml = ".".join((host.nvml_version or "").split(".")[1:3]) or "N/A"
     return (
         f"NVIDIA-SMI version  : {driver}\n"

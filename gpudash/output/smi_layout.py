@@ -1,7 +1,7 @@
-"""The branches of drivers, and what the table of nvidia-smi looks like since which of them.
+"""The branches of drivers, and the layout of nvidia-smi's table since each of them.
 
-It is taken from what nvidia-smi printed under 535, 545, 550 to 580, 590, 595 and 610, with MIG
-instances under all of them but 545, 565, 575 and 595. Another is taken for the one before it.
+Taken from the output of nvidia-smi under 535, 545, 550 to 580, 590, 595 and 610, with MIG instances
+under all of them but 545, 565, 575 and 595. Any other branch uses the layout of the one before it.
 """
 
 from __future__ import annotations
@@ -14,50 +14,50 @@ from msgspec.structs import replace
 from gpudash.model.snapshot import Snapshot
 
 _BRANCH = 535
-"""The branch of drivers whose nvidia-smi the tables of this package are made after."""
+"""The driver branch whose nvidia-smi the tables of this package follow."""
 NEW_BRANCH = 580
-"""The oldest branch of drivers whose nvidia-smi was seen to write as the newest ones do."""
+"""The oldest driver branch whose nvidia-smi was seen to write like the newest."""
 
 
 def branch(snapshot: Snapshot) -> int:
-    """Return the branch of the driver, 535 of `535.261.03`; that of the tables if unknown."""
+    """Return the driver's branch, 535 for `535.261.03`; that of the tables if unknown."""
     number = (snapshot.host.driver_version or "").partition(".")[0]
     return int(number) if number.isdecimal() else _BRANCH
 
 
 class SmiLayout(Struct, frozen=True):
-    """What differs between branches as fields, and the lines that follow from them."""
+    """The differences between branches as fields, and the lines that follow from them."""
 
     banner: str = "Driver Version: {driver}   CUDA Version: {cuda}"
-    """What follows nvidia-smi's own version."""
+    """The text after nvidia-smi's own version."""
     top_edge: str = "|"
-    """How the rule below that begins."""
+    """The beginning of the rule below that."""
     size_cells: int = 5
-    """Cells of a size in MiB."""
+    """Width of a size in MiB."""
     power_cells: int = 4
     absent_usage: str = ">"
-    """Where a power draw that is absent stands in its cells."""
+    """Alignment of an absent power draw."""
     pid_cells: int = 8
     instance_engines: tuple[str, str] = ("     Shared           ", "CE ENC DEC OFA JPG    ")
     repeats_memory: bool = False
-    """Whether each compute instance shows the memory that it shares, not the first one alone."""
+    """Whether each compute instance shows the memory that it shares, not only the first one."""
     bar1_indent: int = 10
     gap: str = " " * 89
     """The line before the processes."""
 
     @property
     def memory_cells(self) -> int:
-        """Return the cells of the used and the total memory."""
+        """Return the width of the used and the total memory."""
         return 2 * self.size_cells + 10
 
     @property
     def gain(self) -> int:
-        """Return how many cells wider the lines and the column of the memory are than in 535."""
+        """Return how much wider the lines and the memory column are than in 535."""
         return self.memory_cells - 20
 
     @property
     def width(self) -> int:
-        """Return the cells of a line between its edges."""
+        """Return the width of a line between its edges."""
         return self.memory_cells + 67
 
     @property
@@ -127,7 +127,7 @@ _570 = replace(_560, pid_cells=14, absent_usage="<")
 _580 = replace(_570, top_edge="+", repeats_memory=True, bar1_indent=10, gap="")
 _610 = replace(_580, banner="KMD Version: {driver}    CUDA UMD Version: {cuda}")
 _LAYOUTS: Mapping[int, SmiLayout] = {610: _610, 580: _580, 570: _570, 560: _560, 550: _550, 0: _OLD}
-"""By the branch since which they are so, the newest first."""
+"""By the branch since which they apply, the newest first."""
 
 
 def layout_of(snapshot: Snapshot) -> SmiLayout:

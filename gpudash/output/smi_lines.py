@@ -22,23 +22,23 @@ from gpudash.output.smi_table import why_absent
 _MIB = 1 << 20
 _LATEST = 1 << 16
 SHORT = 530
-"""Since then power, clocks, errors and margins of temperature have the names of today."""
+"""Since this driver, power, clocks, errors and temperature margins have their present names."""
 
 Text = Callable[[Snapshot, Device], "str | None"]
 
 
 class Line(Struct, frozen=True):
-    """A value or a heading; without a label it is in XML alone, without an element in the text."""
+    """A value or a heading; without a label only in XML, without an element only in text."""
 
     label: str = ""
     element: str = ""
     text: Text | None = None
     """None for a heading."""
     reads: tuple[str, ...] = ()
-    """The fields of a device that the text is made of."""
+    """The fields of a device that the text needs."""
     lines: tuple[Line, ...] = ()
     each: Callable[[Snapshot, Device], Sequence[Node] | None] | None = None
-    """Returns what is below a heading whose lines have no fixed number, None if unknown."""
+    """Returns the lines below a heading if their number varies, None if unknown."""
     needs: str = ""
     """The field without which a heading is `N/A`, in one line."""
     since: int = 0
@@ -49,13 +49,13 @@ class Line(Struct, frozen=True):
 
 
 def fields_of(lines: Iterable[Line]) -> frozenset[str]:
-    """Return the fields of devices, and `processes`, that lines are made of."""
+    """Return the fields of devices, and `processes`, that lines need."""
     found = {field for line in lines for field in (*line.reads, line.needs, *fields_of(line.lines))}
     return frozenset(found - {""}) | {"failed_fields"}
 
 
 def resolved(lines: Iterable[Line], snapshot: Snapshot, device: Device) -> Iterator[Node]:
-    """Return what lines are for a device."""
+    """Return the lines as nodes for a device."""
     release = branch(snapshot)
     for line in lines:
         if not line.since <= release < line.until or (line.when and not line.when(device)):
@@ -102,7 +102,7 @@ def unknown(label: str, element: str, **conditions: Any) -> Line:
 
 
 def _unknown(_snapshot: Snapshot, _device: Device) -> None:
-    """Return the text of what is not read."""
+    """Return the text of a value that is not read."""
 
 
 def heading(label: str, element: str, *lines: Line, **conditions: Any) -> Line:
@@ -122,7 +122,7 @@ def listed(
 
 
 def hexadecimal(line: Line) -> tuple[Line, Line]:
-    """Return a line whose number has its prefix in the text alone."""
+    """Return a line whose number has its prefix only in the text."""
     full = line.text or _unknown
 
     def bare(snapshot: Snapshot, device: Device) -> str | None:
@@ -132,7 +132,7 @@ def hexadecimal(line: Line) -> tuple[Line, Line]:
 
 
 def reasons(word: str, **conditions: Any) -> Line:
-    """Return what limits the clocks."""
+    """Return the limits of the clocks."""
     start = f"clocks_{word.lower()}_reason"
 
     def line(label: str, name: str, *below: Line) -> Line:
@@ -165,7 +165,7 @@ def reasons(word: str, **conditions: Any) -> Line:
 
 
 def _is_old(device: Device) -> bool:
-    """Whether it counts errors by kind of memory and not of SRAM and DRAM."""
+    """Whether it counts errors by kind of memory rather than of SRAM and DRAM."""
     return device.architecture in ("Kepler", "Maxwell", "Pascal", "Volta")
 
 
@@ -250,7 +250,7 @@ def old_ecc(span: str) -> Line:
 
     def of(label: str, element: str, kind: str) -> Line:
         return heading(
-            # Padded, as there.
+            # Padded, as in nvidia-smi.
             f"{label:<22}",
             element,
             *(line(*names, kind, each) for each, names in _OLD_LOCATIONS.items()),
@@ -268,7 +268,7 @@ def sram(label: str, element: str, name: str) -> Line:
 
 
 def _has_margins(device: Device) -> bool:
-    """Whether its thresholds are margins below the one at which it slows down."""
+    """Whether its thresholds are margins below the slowdown temperature."""
     known = (
         device.shutdown_tlimit_celsius,
         device.slowdown_tlimit_celsius,
@@ -279,7 +279,7 @@ def _has_margins(device: Device) -> bool:
 
 
 def threshold(label: str, element: str, field: str, margin: str) -> tuple[Line, ...]:
-    """Return a temperature, or the margin that newer GPUs have in its place."""
+    """Return a temperature, or the margin that newer GPUs report instead."""
     plain = metric(f"{label} Temp", f"gpu_temp_{element}_threshold", field)
     return (
         replace(plain, until=SHORT),
@@ -295,7 +295,7 @@ def threshold(label: str, element: str, field: str, margin: str) -> tuple[Line, 
 
 
 def draw(usage: str, average: str, instant: str) -> tuple[Line, ...]:
-    """Return how much power is drawn: in one line, and since 570 in two."""
+    """Return the power draw: in one line, and since 570 in two."""
     return (
         metric("Power Draw", "power_draw", usage, until=570),
         metric("Average Power Draw", "average_power_draw", average, since=570),
@@ -304,7 +304,7 @@ def draw(usage: str, average: str, instant: str) -> tuple[Line, ...]:
 
 
 def limits(scope: str) -> tuple[Line, ...]:
-    """Return the limits of power of the GPU, or of what has such a prefix."""
+    """Return the power limits of the GPU, or of a part with this prefix."""
     return (
         metric("Current Power Limit", "current_power_limit", f"{scope}enforced_power_limit_mw"),
         metric("Requested Power Limit", "requested_power_limit", f"{scope}power_limit_mw"),
@@ -315,12 +315,12 @@ def limits(scope: str) -> tuple[Line, ...]:
 
 
 def power_management(_snapshot: Snapshot, device: Device) -> str | None:
-    """Return whether the driver manages power, as nvidia-smi has it."""
+    """Return whether the driver manages power, in nvidia-smi's words."""
     return "Supported" if device.power_management_mode else None
 
 
 def samples(label: str, name: str, form: str, **conditions: Any) -> Line:
-    """Return what the driver's samples of a measure amount to."""
+    """Return a summary of the driver's samples of a measure."""
 
     def each(_snapshot: Snapshot, device: Device) -> Sequence[Node]:
         return lists.samples(device, name, form)
@@ -329,7 +329,7 @@ def samples(label: str, name: str, form: str, **conditions: Any) -> Line:
 
 
 def product_architecture(_snapshot: Snapshot, device: Device) -> str | None:
-    """Return the architecture by its full name."""
+    """Return the full name of the architecture."""
     return "Ada Lovelace" if device.architecture == "Ada" else device.architecture
 
 
@@ -337,7 +337,7 @@ def _bar1_free(_snapshot: Snapshot, device: Device) -> str | None:
     total, used = device.bar1_total_bytes, device.bar1_used_bytes
     if total is None or used is None:
         return None
-    # nvidia-smi shows the difference of what it shows.
+    # nvidia-smi subtracts the rounded values.
     return f"{total // _MIB - used // _MIB} MiB"
 
 
@@ -348,12 +348,12 @@ def flushed_at(_snapshot: Snapshot, device: Device) -> str | None:
 
 
 def deprecated(_snapshot: Snapshot, _device: Device) -> str:
-    """Return what nvidia-smi prints since the driver refuses to answer."""
+    """Return nvidia-smi's text for values that the driver refuses to report."""
     return "Requested functionality has been deprecated"
 
 
 def banks(name: str) -> Line:
-    """Return how many banks of memory have so many spare rows left."""
+    """Return how many memory banks have this level of spare rows left."""
     count = GPU_FIELDS[f"remapped_rows.histogram.{name.lower()}"]
 
     def text(snapshot: Snapshot, device: Device) -> str:
@@ -419,4 +419,4 @@ def mig_devices(snapshot: Snapshot, device: Device) -> Sequence[Node]:
 
 
 MIG_FIELDS = frozenset({"mig_mode"}) | fields_of(_MIG_DEVICE)
-"""What MIG instances are shown of."""
+"""The fields shown of MIG instances."""

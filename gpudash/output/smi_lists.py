@@ -1,4 +1,4 @@
-"""What nvidia-smi -q lists of a GPU: processes, clocks, retired pages, samples."""
+"""Lists in nvidia-smi -q of a GPU: processes, clocks, retired pages, samples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ABSENT = "N/A"
 
 
 class Node(NamedTuple):
-    """What one line came out as; without a value a heading, without nodes an empty list."""
+    """A line's result; without a value it is a heading, without nodes an empty list."""
 
     label: str
     element: str
@@ -25,7 +25,7 @@ class Node(NamedTuple):
 
 
 def supported_clocks(_snapshot: Snapshot, device: Device) -> Sequence[Node] | None:
-    """Return the clocks that can be set, by the memory's; None where none are known."""
+    """Return the available clocks, by that of the memory; None if none are known."""
     if not device.supported_clocks:
         return None
     return [
@@ -50,7 +50,7 @@ def supported_clocks(_snapshot: Snapshot, device: Device) -> Sequence[Node] | No
 
 
 def processes(snapshot: Snapshot, device: Device) -> Sequence[Node] | None:
-    """Return the processes on a GPU by instance and PID; None where they are not known."""
+    """Return the processes on a GPU by instance and PID; None if unknown."""
     uses = snapshot.uses_of(device)
     if not uses and is_unlisted(device, snapshot):
         return None
@@ -72,7 +72,7 @@ def processes(snapshot: Snapshot, device: Device) -> Sequence[Node] | None:
 
 
 def accounted_processes(_snapshot: Snapshot, device: Device) -> Sequence[Node] | None:
-    """Return what the driver kept of processes; None where it keeps nothing of any."""
+    """Return the driver's records of processes; None if it keeps none."""
     if not device.accounted_processes:
         return None if device.accounting_mode is None else ()
     found = []
@@ -95,7 +95,7 @@ def accounted_processes(_snapshot: Snapshot, device: Device) -> Sequence[Node] |
 
 
 def retired_pages(device: Device, cause: str) -> Sequence[Node] | None:
-    """Return the pages that were retired for a cause; None where that is not known."""
+    """Return the pages retired for a cause; None if unknown."""
     if device.retired_pages is None:
         return None
     found = []
@@ -109,7 +109,7 @@ def retired_pages(device: Device, cause: str) -> Sequence[Node] | None:
 
 
 def samples(device: Device, name: str, form: str) -> Sequence[Node]:
-    """Return what the driver's samples of a measure amount to, written by `form`."""
+    """Return a summary of the driver's samples of a measure, formatted by `form`."""
     buffers: Sequence[SampleBuffer] = getattr(device, "sample_buffers", None) or ()
     found = [each for each in buffers if each.name == name]
     if not found:
@@ -117,7 +117,7 @@ def samples(device: Device, name: str, form: str) -> Sequence[Node]:
         return [Node(label, "", ABSENT) for label in labels]
     buffer = found[0]
     scale = 1000 if name == "power" else 1
-    # Whole numbers are cut, not rounded.
+    # Integers are truncated, not rounded.
     average = buffer.average / 1000 if name == "power" else int(buffer.average)
     return [
         Node("Duration", "", f"{buffer.seconds:.2f} sec"),

@@ -1,4 +1,4 @@
-"""The lists of nvidia-smi mig, as its driver 535 prints them: profiles, instances, placements."""
+"""The lists of nvidia-smi mig, as in driver 535: profiles, instances, placements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class MigListing(NamedTuple):
 
     lines: Callable[[Layouts], Iterator[str]]
     what: str
-    """What it lists, in the words for a failure."""
+    """Its subject, as in the message for a failure."""
     headings: str = ""
 
 
@@ -58,7 +58,7 @@ def _compute_profiles(layouts: Layouts) -> Iterator[str]:
 
 
 def _slices(layouts: Layouts, gpu: int, instance: MigInstance) -> int | None:
-    """Return how many slices a GPU instance has: its default compute instance takes them all."""
+    """Return the slices of a GPU instance: its default compute instance takes them all."""
     profiles = dict(layouts)[gpu].profiles or ()
     found = [each.slice_count for each in profiles if each.id == instance.profile_id]
     return found[0] if found else None
@@ -153,4 +153,4 @@ LISTINGS: Mapping[str, MigListing] = {
 """,
     ),
 }
-"""The lists by the options that print them; of several options, the first here counts."""
+"""The lists by option; of several options, the first here counts."""

@@ -1,9 +1,9 @@
-"""What nvidia-smi -q prints of a GPU, as text and as XML: one table, with both names in each row.
+"""The rows of nvidia-smi -q about a GPU, as text and as XML: one table with both names.
 
-The rows are those of driver 535, with what newer and older ones add, leave out or name otherwise.
-Where nvidia-smi reads beyond NVML (voltage, GPU and FRU part numbers, deferred clocks, sparse
-operation, IBMNPU, atomics), or what is not read here (power smoothing and profiles), the row is
-`N/A`, as on boards without it.
+The rows are those of driver 535, with the additions, omissions and other names of newer and older
+ones. Where nvidia-smi has sources beyond NVML (voltage, GPU and FRU part numbers, deferred clocks,
+sparse operation, IBMNPU, atomics), or for values not read here (power smoothing and profiles), the
+row is `N/A`, as on boards without it.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class Part(NamedTuple):
     """Lines that belong to a section."""
 
     section: str
-    """Its name for -d; empty for what only stands in the whole."""
+    """Its name for -d; empty for lines that only appear without -d."""
     lines: tuple[Line, ...]
     is_extra: bool = False
-    """Whether the text has them only where -d names the section."""
+    """Whether the text only has them if -d names the section."""
 
 
 _POWER_STATE = queried("", "power_state", "pstate")
@@ -373,7 +373,7 @@ PARTS = (
     )),
     Part("POWER", (samples("Power", "power", "{:.2f} W"),), is_extra=True),
     Part("POWER", (
-        # Its name ends in a blank, as there.
+        # In nvidia-smi, its name ends in a blank.
         heading("GPU Memory Power Readings ", "gpu_memory_power_readings",
             *draw("memory_power_average_mw", "memory_power_average_mw",
                   "memory_power_instant_mw"),

@@ -1,6 +1,6 @@
-"""The table that nvidia-smi of the host's driver prints without options, and its list of GPUs.
+"""nvidia-smi's table without options, as of the host's driver, and its list of GPUs.
 
-It is apart from the fields of queries, of which the import takes as long as a sample.
+Separate from the fields of queries, whose import takes as long as a sample.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ READS = frozenset(
         "failed_fields",
     }
 )
-"""The fields of devices, and `processes`, that it is made of."""
+"""The fields of devices, and `processes`, that it needs."""
 
 _COMPUTE_MODES = {
     "default": "Default",
@@ -84,28 +84,28 @@ _ERRORS = {
     25: "Argument version mismatch",
     26: "Requested functionality has been deprecated",
 }
-"""nvidia-smi's words for what NVML returns, other than an unknown error."""
+"""nvidia-smi's words for NVML's errors other than an unknown one."""
 _STATES = {"lost": 15, "reset-required": 16, "failed": 999, "not-answering": 10}
-"""What NVML returns for every value of a GPU in one of these states."""
+"""NVML's error for every value of a GPU in one of these states."""
 _NO_PERMISSION, _NOT_FOUND, _NOT_READY = 4, (6, 21), 27
-"""What it returns for a value that does not exist, or not yet: no error of the GPU."""
+"""NVML's error for a value that does not exist, or not yet: not an error of the GPU."""
 
 
 def failure(device: Device, *fields: str) -> int | None:
-    """Return NVML's number of why one of these fields could not be read; None if none failed."""
+    """Return NVML's number for why one of these fields could not be read; None if none failed."""
     failed: Mapping[str, int] = getattr(device, "failed_fields", None) or {}
     codes = [_STATES.get(device.state), *map(failed.get, fields)]
     return next((code for code in codes if code not in (None, 0, _NOT_READY)), None)
 
 
 def why_absent(device: Device, *fields: str) -> str | None:
-    """Return the same in words; None where a device does not support what is absent."""
+    """Return the same in words; None if a device does not support the absent value."""
     code = failure(device, *fields)
     return None if code is None else error_text(code)
 
 
 def error_text(code: int) -> str:
-    """Return nvidia-smi's words for NVML's number of an error."""
+    """Return nvidia-smi's words for an NVML error."""
     return _ERRORS.get(code, "Unknown Error")
 
 
@@ -157,7 +157,7 @@ def table(snapshot: Snapshot) -> Iterator[str]:
 
 
 def _gpu(gpu: Device, layout: SmiLayout) -> Iterator[str]:
-    """Yield the lines of a GPU; what could not be read is `ERR!`."""
+    """Yield the lines of a GPU; unreadable values are `ERR!`."""
 
     def cell(field: str, write: Callable[[Any], str], width: int = 4) -> str:
         value = getattr(gpu, field)
@@ -171,7 +171,7 @@ def _gpu(gpu: Device, layout: SmiLayout) -> Iterator[str]:
 
     name = fit(cell("name", str).strip(), 27)
     persistence = cell("persistence_mode", lambda is_on: " On " if is_on else " Off")
-    # Unlike others it stands to the left.
+    # Unlike others, it is aligned left.
     persistence = persistence.replace(" N/A", "N/A ")
     bus = f"{'':{layout.gain}}{cell('pci_bus_id', str).strip():<16}"
     display = cell("display_active", lambda is_on: "  On" if is_on else " Off")
@@ -205,12 +205,12 @@ def _errors(gpu: Device) -> str | None:
 
 
 def _pending(text: str, now: bool | None, later: bool | None) -> str:
-    """Return the text of a mode, with `*` where the next reset changes it."""
+    """Return the text of a mode, with `*` if the next reset changes it."""
     return f"{text}*" if None not in (now, later) and now != later else text
 
 
 def has_no_known_state(gpu: Device) -> bool:
-    """Whether NVML answered that it does not know the P-state, which nvidia-smi calls an error."""
+    """Whether NVML reported an unknown P-state, which nvidia-smi calls an error."""
     failed: Mapping[str, int] = getattr(gpu, "failed_fields", None) or {}
     return failed.get("performance_state") == 0
 
@@ -262,7 +262,7 @@ def _instances(snapshot: Snapshot, gpus: Sequence[Device], layout: SmiLayout) ->
 
 
 def _instance(gpu: Device, instance: Device, layout: SmiLayout, shares: bool) -> Iterator[str]:
-    """Yield the lines of a MIG instance; memory that it `shares` with that above is left out."""
+    """Yield the lines of a MIG instance; memory that it `shares` with the one above is omitted."""
 
     def number(value: int | None, width: int = 3) -> str:
         return " N/A" if value is None else f"{value:>{width}} "
@@ -289,14 +289,14 @@ def _bar1(instance: Device) -> str:
 def _no_processes(snapshot: Snapshot) -> str:
     if not snapshot.errors and all(device.state == "ok" for device in snapshot.devices):
         return "No running processes found"
-    # It imports what makes findings, which takes as long as all else.
+    # It imports the rules of findings, which takes as long as everything else.
     from gpudash.analysis.usage import no_processes_text
 
     return no_processes_text(snapshot)
 
 
 def by_instance_and_pid(use: ProcessUse) -> tuple[int, int, int]:
-    """Return the place of a process among those of its GPU."""
+    """Return the sort key of a process among those of its GPU."""
     share = use.share
     return share.gpu_instance_id or 0, share.compute_instance_id or 0, use.process.pid
 
@@ -305,7 +305,7 @@ def _process(gpu: Device, use: ProcessUse, layout: SmiLayout) -> str:
     share, cells = use.share, layout.pid_cells
     instances = share.gpu_instance_id, share.compute_instance_id
     gi, ci = ("N/A" if each is None else f"{each:>2} " for each in instances)
-    # A wider PID takes its cells from the name.
+    # A wider PID takes space from the name.
     name = _end(program(use.process) or "[Not Found]", 46 - cells)
     size = mebibytes(share.used_gpu_memory_bytes)
     memory = f"{'N/A':>6}      " if size is None else f"{size:>8}MiB "
@@ -314,7 +314,7 @@ def _process(gpu: Device, use: ProcessUse, layout: SmiLayout) -> str:
 
 
 def fit(text: str, width: int) -> str:
-    """Return a text padded to a number of bytes, its end replaced by `...` if it has more."""
+    """Return a text padded to a number of bytes, or with its end replaced by `...`."""
     raw = text.encode(errors="replace")
     cut = text if len(raw) <= width else f"{raw[: width - 3].decode(errors='ignore')}..."
     return cut + " " * (width - len(cut.encode(errors="replace")))
@@ -334,11 +334,11 @@ def mebibytes(value: int | None) -> str | None:
 
 
 def frame_buffer_mebibytes(value: int) -> int:
-    """Return bytes of a GPU's own memory as MiB, rounded up, as nvidia-smi alone rounds them."""
+    """Return bytes of a GPU's own memory as MiB, rounded up, as only nvidia-smi does."""
     return -(-value // _MIB)
 
 
 def program(process: Process) -> str | None:
-    """Return the program as it was started, else its name; None where neither is known."""
+    """Return the program as it was started, else its name; None if neither is known."""
     line = process.command_line
     return line[0] if line and line[0] else process.name

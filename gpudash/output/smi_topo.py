@@ -1,4 +1,4 @@
-"""The links between the GPUs as `nvidia-smi topo` prints them: with tabs, and its legends."""
+"""The links between GPUs as printed by `nvidia-smi topo`: with tabs, and its legends."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ _PATHS = {
     "NODE": ("by way of an on-CPU interconnect between PCIe host bridges",) * 2,
     "SYS": ("by way of an SMP interconnect link between NUMA nodes",) * 2,
 }
-"""How a GPU reaches others at a level, in the order of -n's numbers, and how it reaches one."""
+"""The relations between GPUs at a level, in the order of -n's numbers, in plural and singular."""
 LEVELS = tuple(_PATHS)
-"""The levels of -n by their numbers."""
+"""The levels of -n, by number."""
 
 
 def matrix(topology: Topology, *, pci_only: bool = False) -> str:
-    """Return what -m prints, with `pci_only` what -mp does."""
+    """Return the output of -m, or with `pci_only` of -mp."""
     links = (pci_matrix if pci_only else link_matrix)(topology).cells
     names, nics = gpu_names(topology), topology.nics
     cards = [f"NIC{number}" for number in range(len(nics))]
@@ -77,7 +77,7 @@ def capability(topology: Topology, letter: str) -> str:
 
 
 def near_cpu(topology: Topology, cpu: int) -> str:
-    """Return what -c prints: the GPUs beside a CPU."""
+    """Return the output of -c: the GPUs close to a CPU."""
     ranges = zip(topology.indices, topology.cpu_affinity, strict=False)
     near = [str(index) for index, each in ranges if _holds(each, cpu)]
     if not near:
@@ -86,7 +86,7 @@ def near_cpu(topology: Topology, cpu: int) -> str:
 
 
 def nearest(topology: Topology, index: int, level: int) -> str:
-    """Return what -n prints: the GPUs that one reaches at a level, a number in LEVELS."""
+    """Return the output of -n: the GPUs that one reaches at a level, a number in LEVELS."""
     word, row = LEVELS[level], _row(topology, index)
     found = [str(other) for other, link in zip(topology.indices, row, strict=True) if link == word]
     way = _PATHS[word][0]
@@ -96,20 +96,20 @@ def nearest(topology: Topology, index: int, level: int) -> str:
 
 
 def path(topology: Topology, one: int, other: int) -> str:
-    """Return what -p prints: how one GPU reaches another."""
+    """Return the output of -p: how one GPU reaches another."""
     link = _row(topology, one)[topology.indices.index(other)]
     way = _PATHS[link][1] if link in _PATHS else "in an unknown way"
     return f"Device {one} is connected to device {other} {way}.\n\n"
 
 
 def numa_nodes(topology: Topology, index: int, of: str) -> str:
-    """Return what -C (`CPU`) and -M (`memory`) print: the NUMA nodes beside a GPU."""
+    """Return the output of -C (`CPU`) and -M (`memory`): the NUMA nodes close to a GPU."""
     nodes = texts(topology.numa_affinity)[topology.indices.index(index)]
     return f"NUMA IDs of closest {of}: {_known(nodes)}\n"
 
 
 def own_numa_node(topology: Topology, index: int) -> str:
-    """Return what -gnid prints: the NUMA node that a GPU's memory is."""
+    """Return the output of -gnid: the NUMA node of a GPU's memory."""
     return f"{_node(topology, topology.indices.index(index))}\n"
 
 
@@ -141,7 +141,7 @@ def _joined(lines: Sequence[str]) -> str:
 
 
 def _holds(ranges: str | None, cpu: int) -> bool:
-    """Whether `0-15,32` and the like has this CPU."""
+    """Whether ranges such as `0-15,32` include this CPU."""
     for part in (ranges or "").split(","):
         first, _, last = part.partition("-")
         if first.isdecimal() and int(first) <= cpu <= int(last if last.isdecimal() else first):

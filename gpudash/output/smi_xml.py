@@ -1,4 +1,4 @@
-"""nvidia-smi -q -x: the same as XML, element by element from the same rows as the text."""
+"""nvidia-smi -q -x: XML elements from the same rows as the text."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gpudash.output.smi_sections import PARTS
 
 _QUOTES = {'"': "&quot;", "'": "&apos;"}
 _VERSIONS = {580: 13, 0: 12}
-"""Of the DTD, since which driver."""
+"""The version of the DTD, by the driver since which it applies."""
 _LINES = [line for part in PARTS for line in part.lines if line.element]
 
 
 def reads() -> frozenset[str]:
-    """Return the fields of devices, and `processes`, that the document is made of."""
+    """Return the fields of devices, and `processes`, that the document needs."""
     return fields_of(_LINES)
 
 
@@ -38,7 +38,7 @@ def document(
 
 
 def unit_document(snapshot: Snapshot, *, with_dtd: bool = False) -> Sequence[str]:
-    """Return the lines of a document about units, of which there are none."""
+    """Return the lines of a document about units; there are none."""
     nodes = [*heads(snapshot)[:-1], *UNITS]
     name = f"nvsmi_unit_v{_version(snapshot)}.dtd"
     return list(_document(name, nodes, (), with_dtd=with_dtd))
@@ -74,13 +74,13 @@ def _document(
 
 
 def _elements(nodes: Iterable[Node], depth: int) -> Iterator[str]:
-    """Yield the lines of the nodes that have an element; what is below a value stands beside it."""
+    """Yield the lines of nodes with an element; nodes below a value are put beside it."""
     indent = "\t" * depth
     for node in nodes:
         name, text = node.element, None if node.value is None else _escaped(node.value)
         if name and text is None:
             yield f"{indent}<{name}>"
-            # nvidia-smi indents MIG devices as little as what holds them.
+            # nvidia-smi indents MIG devices no more than their parent.
             yield from _elements(
                 node.nodes, depth + (name != "mig_devices" or not node.nodes[0].element)
             )
@@ -93,13 +93,13 @@ def _elements(nodes: Iterable[Node], depth: int) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Return a text as the content of an element: what no document may hold is a question mark."""
+    """Return a text as an element's content, with invalid characters as question marks."""
     kept = "".join(each if each.isprintable() else "?" for each in text)
     return escape(kept, _QUOTES)
 
 
 def _declarations(nodes: Sequence[Node]) -> Iterator[str]:
-    """Yield the DTD of a document: which elements each holds."""
+    """Yield the DTD of a document: the elements within each."""
     below: dict[str, dict[str, None]] = {"nvidia_smi_log": {}}
 
     def note(parent: str, nodes: Iterable[Node]) -> None:

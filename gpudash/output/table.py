@@ -1,4 +1,4 @@
-"""A snapshot as a table for people: the host, its devices, then who holds them."""
+"""A snapshot as a table for people: the host, its devices, and their holders."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ _NUMBER = "0123456789."
 _BLOCKS = BarGlyphs("█", tuple("▏▎▍▌▋▊▉"), " ", only_one_is_full=False)
 _ASCII_BAR = BarGlyphs("#", (), ".", only_zero_is_empty=False, only_one_is_full=False)
 LEVELS: dict[Level, Style] = {"unknown": "dim", "ok": "green", "warn": "yellow", "critical": "red"}
-# A number that is fine needs no colour of its own: what is coloured stands out.
+# A normal number has no colour, so that coloured ones stand out.
 _NUMBERS: dict[Level, Style] = {**LEVELS, "ok": "plain"}
 Paint = Callable[[str, Style], str]
 """Returns a text in a style."""
 
-# The sixteen colours of the terminal's own theme: they fit a light and a dark one alike.
+# The sixteen colours of the terminal's own theme, suitable for light and dark ones.
 _SGR: dict[Style, str] = {"bold": "1", "dim": "2", "green": "32", "yellow": "33", "red": "1;31"}
 _MIN_BAR = 5
 _MIN_MESSAGE = 24
 _PAGE = 80
 _IDENTITY = frozenset({"index", "name"})
 _LEVELS: dict[FindingLevel, Style] = {"critical": "red", "warn": "yellow", "info": "plain"}
-"""How findings are shown."""
+"""The styles of findings."""
 
 
 def render(
@@ -65,10 +65,10 @@ def render(
     ascii: bool = False,
     processes: Sequence[ProcessRow] | None = None,
 ) -> str:
-    """Return the table, no line of it wider than `width` cells.
+    """Return the table, at most `width` cells wide.
 
-    It lists `processes`, or all with None, while counts and states are of the whole host. With
-    `ascii` nothing beyond ASCII is used and foreign text is escaped.
+    It lists `processes`, or all for None, while counts and states are of the whole host. With
+    `ascii`, only ASCII is used and foreign text is escaped.
     """
     rows = device_rows(snapshot)
     columns = _device_columns(rows, width)
@@ -83,7 +83,7 @@ def render(
 
 
 def render_leases(snapshot: Snapshot, *, width: int, color: bool) -> str:
-    """Return a line for each lease below a heading, or one that there is none."""
+    """Return a heading and a line for each lease, or a message that there is none."""
     rows = lease_rows(snapshot)
     if not rows:
         return "No GPU is leased: gpudash run -n 1 -- COMMAND leases one\n"
@@ -91,7 +91,7 @@ def render_leases(snapshot: Snapshot, *, width: int, color: bool) -> str:
 
 
 def painted(sections: Sequence[Sequence[Line]], room: int, *, color: bool) -> str:
-    """Return the sections that have lines, an empty line between two; too long ones go on below."""
+    """Return the nonempty sections, separated by blank lines; long lines are wrapped."""
     paint = painter(color)
     lines: list[str] = []
     for section in filter(None, sections):
@@ -124,7 +124,7 @@ def _summary(snapshot: Snapshot, room: int) -> list[Line]:
 
 
 def state_style(state: State) -> Style:
-    """Return how the word for what a GPU does is shown."""
+    """Return the style of a state's word."""
     if state.level == "critical":
         return "red"
     if state.level == "warn":
@@ -150,7 +150,7 @@ def _devices(
 def _unread(
     row: DeviceRow, columns: list[FittedColumn[DeviceRow]], room: int, ascii: bool
 ) -> list[Line]:
-    """Return the row of a device without values: its identity, then what is wrong in words."""
+    """Return the row of a device without values: its identity, then the fault in words."""
     identity = [fitted for fitted in columns if fitted.column.key in _IDENTITY]
     while len(identity) > 1 and room - line_cells(identity) - GAP < _MIN_MESSAGE:
         identity.pop()
@@ -180,9 +180,9 @@ def _processes(
 def finding_lines(
     found: Iterable[Finding], room: int, *, ascii: bool, now: datetime | None = None
 ) -> list[Line]:
-    """Return what is wrong or wasteful, and what to do about all that is worse than a remark.
+    """Return the findings, with advice for those above level info.
 
-    With the time `now` also since when it is.
+    With the time `now`, also their start.
     """
     lines: list[Line] = []
     for finding in found:
@@ -214,7 +214,7 @@ def listing(
 
 
 def heading(columns: Sequence[FittedColumn[Row]]) -> Line:
-    """Return the headers, each over its bar and text."""
+    """Return the headers, each above its bar and text."""
     line: Line = []
     for fitted in columns:
         align = "<" if fitted.bar else fitted.column.align
@@ -251,14 +251,14 @@ def _bar_before(fitted: FittedColumn[Row], row: Row, ascii: bool) -> Line:
 
 
 def _cell(fitted: FittedColumn[Row], row: Row, text: str) -> Line:
-    """Return a text in its style; behind a number, its unit and what it is compared with dim."""
+    """Return a text in its style; a number's unit and limit are dimmed."""
     level = fitted.column.level
     if text.strip() == ABSENT:
         return [(text, "dim")]
     if fitted.column.align == "<":
         return [(text, _style(LEVELS, level, row))]
     unit = text.lstrip(" ").lstrip(_NUMBER)
-    # `3m07s` is one number of two units; what follows a slash is another one.
+    # `3m07s` is one number of two units; text after a slash is another number.
     unit = unit if "/" in unit or not any(map(str.isdigit, unit)) else ""
     number = text.removesuffix(unit)
     return [(number, _style(_NUMBERS, level, row)), (unit, "dim")]
@@ -269,19 +269,19 @@ def _style(styles: dict[Level, Style], level: Callable[[Row], Level] | None, row
 
 
 def paragraph(text: str, style: Style, room: int, *, ascii: bool, indent: int = 0) -> list[Line]:
-    """Return text in words on as many lines as it takes, the later ones indented."""
+    """Return text wrapped at words, with later lines indented."""
     first, *others = wrap(shown(text, ascii), room - indent, mark=ellipsis(ascii))
     return [[(first, style)], *([(" " * indent, "plain"), (line, style)] for line in others)]
 
 
 def spread(left: Line, right: Line, room: int) -> Line:
-    """Return both sides of a line, or the left one alone where the two do not fit."""
+    """Return both sides of a line, or only the left one if the two do not fit."""
     space = room - _cells(left) - _cells(right)
     return [*left, (" " * space, "plain"), *right] if space >= GAP else left
 
 
 def _folded(line: Line, room: int) -> list[Line]:
-    """Return a line as those that it takes: it ends between two texts, or two words of one."""
+    """Return a line wrapped between texts or words."""
     lines: list[Line] = [[]]
     left = room
     for text, style in line:
@@ -301,7 +301,7 @@ def _cells(line: Line) -> int:
 
 
 def local_time(moment: datetime) -> str:
-    """Return a time on the reader's clock, to the second."""
+    """Return a time in local time, to the second."""
     with suppress(OverflowError, OSError):  # at either end of the calendar it stays UTC
         moment = moment.astimezone()
     return moment.isoformat(" ", "seconds")[: len("2026-01-02 03:04:05")]
@@ -313,16 +313,16 @@ def ellipsis(ascii: bool) -> str:
 
 
 def shown(text: str, ascii: bool) -> str:
-    """Return text fit for a terminal, with `ascii` everything beyond that escaped.
+    """Return text fit for a terminal; with `ascii`, everything else is escaped.
 
-    The texts of a snapshot are clean already; what a check of the machine found may not be.
+    The texts of a snapshot are already clean, but those from a check of the machine may not be.
     """
     safe = clean(text)
     return safe.encode("ascii", "backslashreplace").decode("ascii") if ascii else safe
 
 
 def painter(color: bool) -> Paint:
-    """Return what paints texts, or leaves every one as it is."""
+    """Return a function that paints texts, or leaves them unchanged."""
     return _paint if color else _leave
 
 
