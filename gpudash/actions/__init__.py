@@ -1,1 +1,1 @@
-"""What changes something on the host: a kill, a lease."""
+"""Actions that change something on the host: a kill, a lease."""

@@ -1,4 +1,4 @@
-"""Runs a command of the user's for each finding that appears and for each that goes."""
+"""Runs a command of the user for each finding that appears or disappears."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpudash.system import terminal
 
 _LIMIT_SECONDS = 30.0
 _GRACE_SECONDS = 2.0
-"""In which a command may come to its end when gpudash ends: one that sends a mail should."""
+"""Time for a command to finish when gpudash ends: one that sends a mail should."""
 _MAX_WAITING = 64
 
 _GUARDED = """
@@ -30,9 +30,9 @@ _GUARDED = """
 class FindingCommand:
     """Runs a shell command with a finding as JSON on its stdin, one at a time, in a thread.
 
-    The JSON is `{"event": "appeared" or "gone", "hostname", "taken_at", "finding"}`. What the
-    command prints goes to stderr; one that takes longer than `limit_seconds`, or `grace_seconds`
-    after the end of gpudash, is killed with all that it started.
+    The JSON is `{"event": "appeared" or "gone", "hostname", "taken_at", "finding"}`. The command's
+    output goes to stderr; if it takes longer than `limit_seconds`, or `grace_seconds` after the end
+    of gpudash, it is killed with all that it started.
     """
 
     def __init__(
@@ -47,14 +47,14 @@ class FindingCommand:
         self._changes = FindingChanges(level)
         self._limit_seconds = limit_seconds
         self._grace_seconds = grace_seconds
-        # Nothing is written there: it ends with gpudash.
+        # Nothing is written to this pipe: it ends with gpudash.
         self._life, self._alive = os.pipe()
         self._waiting: queue.Queue[bytes | None] = queue.Queue(_MAX_WAITING)
         self._worker = threading.Thread(target=self._work, name="on-finding", daemon=True)
         self._worker.start()
 
     def observe(self, snapshot: Snapshot) -> None:
-        """Note what appears in a snapshot and what has gone; never waits."""
+        """Note findings that appear in a snapshot and those that disappear; never waits."""
         for change in self._changes.update(snapshot):
             try:
                 self._waiting.put_nowait(_document(change, snapshot))
@@ -62,7 +62,7 @@ class FindingCommand:
                 _report(f"skipped for {change.finding.rule}: {_MAX_WAITING} wait already")
 
     def close(self) -> None:
-        """Run what waits, for a moment; what then still runs is about to be killed."""
+        """Briefly run pending commands; those still running then are about to be killed."""
         with suppress(queue.Full):
             self._waiting.put_nowait(None)
         self._worker.join(self._grace_seconds)
@@ -75,7 +75,7 @@ class FindingCommand:
 
     def _run(self, document: bytes) -> None:
         try:
-            # Our stdout may be a stream of JSON, so that what it prints goes to our stderr.
+            # Our stdout may be a stream of JSON, so its output goes to our stderr.
             process = subprocess.Popen(
                 ["/bin/sh", "-c", _GUARDED, self._command, f"{self._grace_seconds:g}"],
                 stdin=subprocess.PIPE,

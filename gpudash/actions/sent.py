@@ -1,4 +1,4 @@
-"""The signals that gpudash has sent on this host, by its record; nothing here sends one."""
+"""The signals that gpudash has sent on this host, from its record; nothing here sends one."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class _Entry(Struct, frozen=True):
 
 
 def path(environ: Mapping[str, str] = os.environ) -> str:
-    """Return the file: audit.jsonl in the folder for state; raises KeyError without a home."""
+    """Return the file: audit.jsonl in the state folder; raises KeyError without a home."""
     return os.path.join(state_folder(environ), NAME)
 
 
 def stamp() -> object:
-    """Return what is another one when a signal has been recorded, None without a record."""
+    """Return a value that changes when a signal is recorded, None without a record."""
     with suppress(OSError, KeyError):
         status = os.stat(path())
         return status.st_ino, status.st_size, status.st_mtime_ns
@@ -61,5 +61,5 @@ def signals() -> list[Event]:
 
 
 def is_here(hosts: Set[str]) -> bool:
-    """Whether this host, on which they were sent, is one of these, by its name."""
+    """Whether this host, on which they were sent, is among these names."""
     return not hosts.isdisjoint(spellings(clean(os.uname().nodename)))

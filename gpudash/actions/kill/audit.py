@@ -34,22 +34,22 @@ class Sending(NamedTuple):
 
 
 class AuditTrail:
-    """Records in threads of its own: a home folder that hangs must hold up nothing else."""
+    """Records in its own threads: a home folder that hangs must not delay anything else."""
 
     def __init__(self, write: Callable[[Sequence[Sending]], None] | None = None) -> None:
-        """`write` raises ActionError where it fails; by default it is `record`."""
+        """`write` raises ActionError on failure; by default it is `record`."""
         self._write = write or record
         self._threads: list[threading.Thread] = []
         self._errors: list[str] = []
 
     def record(self, sendings: Sequence[Sending]) -> None:
-        """Begin to record these."""
+        """Start recording these."""
         thread = threading.Thread(target=self._record, args=(sendings,), daemon=True)
         self._threads.append(thread)
         thread.start()
 
     def errors(self, timeout_seconds: float | None = None) -> tuple[str, ...]:
-        """Wait until all is recorded, without limit if None; return why not, each once."""
+        """Wait until all is recorded, without limit if None; return the errors, each once."""
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         for thread in self._threads:
             thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
@@ -66,7 +66,7 @@ class AuditTrail:
 
 
 def record(sendings: Sequence[Sending]) -> None:
-    """Append a line for each; raises ActionError with the reason if that is not possible."""
+    """Append a line for each; raises ActionError with the reason for a failure."""
     if not sendings:
         return
     try:
@@ -79,7 +79,7 @@ def record(sendings: Sequence[Sending]) -> None:
 
 
 def _append(file: str, lines: bytes) -> None:
-    """Write whole lines at once, to a file of ours alone and never through a link."""
+    """Write whole lines at once, only to a file of ours and never through a link."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     descriptor = os.open(file, flags, 0o600)
     try:
@@ -92,14 +92,14 @@ def _append(file: str, lines: bytes) -> None:
 
 
 def _write_whole(descriptor: int, lines: bytes, end: int) -> None:
-    """Write all of it behind `end`, or take back what was; raises OSError."""
+    """Write everything after `end`, or undo it; raises OSError."""
     rest = memoryview(lines)
     try:
-        # A full disk takes a part, and fails only when the rest is to be written.
+        # A full disk accepts a part, and fails only for the rest.
         while rest:
             rest = rest[os.write(descriptor, rest) :]
     except OSError:
-        # Unless another gpudash has written behind it since.
+        # Unless another gpudash has appended to it since.
         with suppress(OSError):
             if os.fstat(descriptor).st_size == end + len(lines) - len(rest):
                 os.ftruncate(descriptor, end)

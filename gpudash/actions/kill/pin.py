@@ -24,18 +24,18 @@ StateName = Literal["alive", "uninterruptible", "zombie", "gone"]
 
 _CLOSED = -1
 _BLOCKED = "disk-sleep"
-# seccomp filters of containers answer EPERM to calls that they do not know.
+# seccomp filters of containers answer EPERM to unknown calls.
 _NO_PIDFD = frozenset({errno.ENOSYS, errno.EPERM})
 
 
 class ProcessState(NamedTuple):
-    """Whether a process runs, and the parent that has to reap it once it has ended."""
+    """Whether a process runs, and the parent that must reap it after its exit."""
 
     name: StateName
     parent_pid: int | None = None
     parent_name: SafeText | None = None
     waits_in: SafeText | None = None
-    """Kernel function that an uninterruptible one waits in; None where it cannot be read."""
+    """Kernel function in which an uninterruptible one waits; None if unreadable."""
 
     @property
     def unreaped(self) -> str:
@@ -61,7 +61,7 @@ class Target:
     def send(self, signal_number: int) -> None:
         """Send a signal.
 
-        Raises ActionError with the reason when it could not be delivered.
+        Raises ActionError with the reason if it could not be delivered.
         """
         pid = self.process.pid
         if not self.alive():
@@ -86,7 +86,7 @@ class Target:
         return stat is not None and (stat.status != "zombie" or self._has_live_threads())
 
     def state(self) -> ProcessState:
-        """Return its state now; uninterruptible is a system call that no signal ends."""
+        """Return its present state; uninterruptible means in a system call that no signal ends."""
         alive, stat = self.alive(), self._stat()
         if not alive:
             if stat is None or stat.status != "zombie":
@@ -96,7 +96,7 @@ class Target:
             return ProcessState("zombie", stat.parent_pid, name)
         if stat is None:
             return ProcessState("alive")
-        # When the first thread has ended, another one may be what holds the process.
+        # After the first thread has exited, another one may keep the process alive.
         states = {stat.status}
         if stat.status == "zombie":
             states = {thread.status for thread in processes.threads(self.process.pid)}
@@ -107,7 +107,7 @@ class Target:
 
     @property
     def end(self) -> str:
-        """The reason that nothing can be sent once it has ended."""
+        """Why nothing can be sent once it has ended."""
         state = self.state()
         if state.name != "zombie":
             return exited(self.process.pid)
@@ -120,7 +120,7 @@ class Target:
             self._descriptor = _CLOSED
 
     def _stat(self) -> processes.ProcStat | None:
-        """Return its stat line, None once /proc shows another process or none."""
+        """Return its stat line, None if /proc shows another process or none."""
         process = self.process
         stat = processes.read_stat(process.pid)
         if stat is None:
@@ -132,7 +132,7 @@ class Target:
         return any(t.status not in {"zombie", "dead"} for t in processes.threads(self.process.pid))
 
     def _send_unpinned(self, signal_number: int) -> None:
-        """Pin it for the moment of sending, if the kernel can, and compare before."""
+        """Pin it only for sending, if the kernel can, and compare it before."""
         pid = self.process.pid
         descriptor = open_pidfd(pid)
         try:
@@ -159,9 +159,9 @@ class Target:
 
 
 def open_pidfd(pid: int) -> int | None:
-    """Pin a PID; None where kernel, seccomp or Python offer no pidfd.
+    """Pin a PID; None if the kernel, seccomp or Python has no pidfd.
 
-    Raises ActionError when there is no such process or it cannot be pinned.
+    Raises ActionError if there is no such process or it cannot be pinned.
     """
     if not hasattr(os, "pidfd_open"):
         return None
@@ -176,7 +176,7 @@ def open_pidfd(pid: int) -> int | None:
 
 
 def exited(pid: int) -> str:
-    """Return the reason that nothing was sent to a process that has ended."""
+    """Return why nothing was sent to a process that has ended."""
     return f"PID {pid} has already exited"
 
 
@@ -188,9 +188,9 @@ def _has_ended(descriptor: int) -> bool:
 
 
 def pin(process: Process, host: Host) -> Target:
-    """Hold the process that a snapshot shows, to be signalled and closed by the caller.
+    """Pin the process that a snapshot shows; the caller signals and closes it.
 
-    Raises ActionError with the reason when it must not or cannot be signalled.
+    Raises ActionError with the reason if it must not or cannot be signalled.
     """
     refuse_host(host)
     _refuse_by_pid(process)
@@ -204,7 +204,7 @@ def pin(process: Process, host: Host) -> Target:
 
 
 def hold(process: Process, descriptor: int | None) -> Target:
-    """Return the target that a pidfd pins, or its start time alone where that is None.
+    """Return the target pinned by a pidfd, or by its start time alone if that is None.
 
     Raises ActionError, and closes the descriptor, unless it is the process that was shown.
     """
@@ -233,7 +233,7 @@ def is_own(pid: int, parent_pid: int | None) -> bool:
 
 
 def refuse_host(host: Host) -> None:
-    """Raise ActionError unless the processes of a snapshot's host are those of here."""
+    """Raise ActionError unless the processes of a snapshot's host are those of this one."""
     if host.simulated:
         raise ActionError("the host is simulated: there is no process to signal")
     if host.hostname != clean(os.uname().nodename):
@@ -247,7 +247,7 @@ def refuse_host(host: Host) -> None:
 
 
 def refuse_pid(pid: int) -> None:
-    """Raise ActionError for a PID that is never signalled, whatever the process."""
+    """Raise ActionError for a PID that is never signalled, whatever its process."""
     if pid < 1:
         raise ActionError(f"{pid} is not a PID")
     if pid == 1:
@@ -268,7 +268,7 @@ def _refuse_by_pid(process: Process) -> None:
 
 
 def _refuse_stranger(process: Process) -> None:
-    """Raise if the driver may mean a process outside: it lists PIDs of the host's namespace."""
+    """Raise if the driver may mean an outside process: it lists PIDs of the host's namespace."""
     if not process.devices or processes.in_first_pid_namespace():
         return
     if not processes.has_device_open(process.pid):
@@ -277,14 +277,14 @@ def _refuse_stranger(process: Process) -> None:
 
 
 def _compare(target: Target) -> None:
-    """Raise unless the process that is pinned is the one that the snapshot shows."""
+    """Raise unless the pinned process is the one that the snapshot shows."""
     process = target.process
     pid = process.pid
     stat = processes.read_stat(pid)
     is_same = stat is not None and processes.is_start_of(
         stat, process.start_ticks, process.create_time
     )
-    # Alive now, it was so when its stat was read: that line cannot be a later process's.
+    # If it is alive now, it was so when its stat was read, which is thus not a later process's.
     if not target.alive() and (stat is None or is_same):
         raise ActionError(target.end)
     if stat is None:
@@ -303,6 +303,6 @@ def named(process: Process) -> str:
 
 
 def masked_command(process: Process) -> str:
-    """Return the command line without secrets; what is read from /proc here still holds them."""
+    """Return the command line without secrets; /proc here still has them."""
     line = process.command_line
     return command(replace(process, command_line=mask_arguments(line)) if line else process)

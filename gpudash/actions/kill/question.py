@@ -24,23 +24,23 @@ Command = Callable[[Process], str]
 
 
 class Statement(NamedTuple):
-    """A line of what to know before an answer."""
+    """A line of information before an answer."""
 
     text: str
     level: Level = "ok"
 
 
 class Question(NamedTuple):
-    """What is asked, and what to know before it is answered."""
+    """A question, with the information needed to answer it."""
 
     title: str
     """The question, or that nothing can be signalled."""
     action: str | None
-    """What yes does: `Kill`; None where nothing can be signalled."""
+    """The effect of yes: `Kill`; None if nothing can be signalled."""
     facts: tuple[Statement, ...]
     """Each is shown in full."""
     processes: tuple[Statement, ...]
-    """Those chosen, if they are several, and the members of trees that are meant, a line each."""
+    """Those chosen, if there are several, and the members of affected trees, a line each."""
 
 
 def question(
@@ -53,10 +53,10 @@ def question(
     again: bool = False,
     command: Command = masked_command,
 ) -> Question:
-    """Return the question; `offer` is the sentence before it after a signal that was ignored.
+    """Return the question; `offer` precedes it after a signal that was ignored.
 
-    The ages are those at the time of `now`.
-    `again` asks a second time, about what is not a plain job.
+    The ages are those at the time of `now`. `again` asks a second time, about processes that are
+    not plain jobs.
     """
     action = VERBS[signal.name][0] if signal.name in VERBS else f"Send SIG{signal.name}"
     asked = action if signal.name in VERBS else f"{action} to"
@@ -83,7 +83,7 @@ def doubt(*pids: int) -> str:
 
 
 def _whom(selection: KillSelection, *, with_tree: bool, known: bool = False) -> str:
-    """Return what the question is about: `PID 4242 and its child`, `it` if known already."""
+    """Return the subject of the question: `PID 4242 and its child`, `it` if already known."""
     found = selection.processes(with_tree=with_tree)
     if len(selection.processes(with_tree=False)) > 1:
         return f"these {len(found)} processes"
@@ -95,7 +95,7 @@ def _whom(selection: KillSelection, *, with_tree: bool, known: bool = False) -> 
 def _facts(
     selection: KillSelection, signal: Signal, now: Snapshot, *, with_tree: bool, command: Command
 ) -> Iterator[Statement]:
-    """Yield what there is to know of all, the command of a single one last: it may be long."""
+    """Yield the facts about all, the command of a single one last, as it may be long."""
     chosen, living, refused = selection.chosen, selection.living, selection.refused
     if len(chosen) == 1:
         yield Statement(describe_process(chosen[0], selection.snapshot, now))
@@ -147,7 +147,7 @@ def _processes(
 
 
 def held_memory(processes: Iterable[Process], snapshot: Snapshot) -> str:
-    """Return what processes hold together: `16.0 GiB on GPU 0-1`, `no GPU memory`."""
+    """Return the total holdings of processes: `16.0 GiB on GPU 0-1`, `no GPU memory`."""
     shares = [share for each in processes for share in each.devices]
     labels = used_gpus(shares, snapshot.devices)
     if labels == ABSENT:

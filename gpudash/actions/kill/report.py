@@ -1,4 +1,4 @@
-"""The result of a signal: which processes ended, what became of their memory, and its text."""
+"""The result of a signal: which processes ended, whether memory was freed, and its text."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from gpudash.model.state import unreadable_state
 from gpudash.model.units import grouped, size, sum_known
 
 MemoryState = Literal["freed", "listed", "unowned", "unknown"]
-"""Freed; still listed by the driver; in use without a listed process; or not known."""
+"""Freed; still listed by the driver; in use without a listed process; or unknown."""
 
 _KEPT_SHARE = 0.5
-"""Share of the memory held from which memory in use without a listed process is that memory."""
+"""Unlisted memory is that of the processes if it has grown by this share of it."""
 
 _MIN_BYTES = 64 << 20
-"""Less than this comes and goes on its own: contexts, the driver's own needs."""
+"""Smaller changes occur on their own: contexts, the driver's own needs."""
 
 _MAX_NAMED = 3
 
 
 class Share(NamedTuple):
-    """GPU memory that one process held on one device, and what became of it."""
+    """GPU memory that a process held on a device, and its present state."""
 
     process: Process
     device: ProcessDevice
@@ -48,32 +48,32 @@ class Result(NamedTuple):
     refusal: str | None = None
     """Why it did not get the signal."""
     is_member: bool = False
-    """Whether it was meant as part of a tree, and not chosen itself."""
+    """Whether it was signalled as part of a tree, rather than chosen itself."""
 
     @property
     def ended(self) -> bool:
-        """Whether it does not run any more."""
+        """Whether it has stopped running."""
         return self.state.name in ("gone", "zombie")
 
 
 class KillReport(Struct, frozen=True, kw_only=True):
-    """What is known of a signal once its effect was waited for; later samples may add to it."""
+    """The result of a signal after waiting for its effect; later samples may add to it."""
 
     signal: Signal
     results: tuple[Result, ...]
     before: Snapshot
     """Shows what was held."""
     with_tree: bool = False
-    """Whether what is below the chosen processes was meant too."""
+    """Whether processes below the chosen ones were signalled too."""
     waited_seconds: float = 0.0
     reap_due_at: float = 0.0
     """Monotonic time from which a zombie is reported: its parent may be about to reap it."""
     memory: tuple[Share, ...] = ()
-    """What the ended processes held; empty where that was not checked."""
+    """What the ended processes held; empty if that was not checked."""
     holders: tuple[Holder, ...] = ()
-    """Processes that have a device open whose memory stays in use, as far as they are known."""
+    """Processes that have a device open whose memory stays in use, as far as known."""
     survivors: tuple[Target, ...] = ()
-    """Members of a tree that were spared and keep a device open whose memory stays in use."""
+    """Spared members of a tree that have such a device open."""
 
     @property
     def done(self) -> bool:
@@ -82,13 +82,13 @@ class KillReport(Struct, frozen=True, kw_only=True):
 
     @property
     def stubborn(self) -> tuple[Target, ...]:
-        """Those that SIGKILL would still end: they ignored the signal, or keep memory in use."""
+        """Those that SIGKILL could still end: they ignored the signal, or keep memory in use."""
         ignored = (result.target for result in self.results if self._has_ignored(result))
         return tuple(ignored) or self.survivors
 
     @property
     def heads(self) -> tuple[Target, ...]:
-        """Those of the stubborn whose trees have the others, all of them if no tree was meant."""
+        """The stubborn ones whose trees contain the others; all if no tree was signalled."""
         if not self.with_tree:
             return self.stubborn
         pids = {target.process.pid for target in self.stubborn}
@@ -96,7 +96,7 @@ class KillReport(Struct, frozen=True, kw_only=True):
 
     @property
     def is_memory_freed(self) -> bool:
-        """Whether all that was held is seen to be free; True if nothing was."""
+        """Whether all memory that was held is seen to be free; True if there was none."""
         return all(share.state == "freed" for share in self.memory)
 
     @property
@@ -105,18 +105,18 @@ class KillReport(Struct, frozen=True, kw_only=True):
         return any(share.state in ("listed", "unowned") for share in self.memory)
 
     def refreshed(self, after: Snapshot | None = None) -> KillReport:
-        """Return it as the processes are now, and their memory as a later snapshot shows it."""
+        """Return it with the processes' present states, and their memory in a later snapshot."""
         results = tuple(each._replace(state=each.target.state()) for each in self.results)
         report = replace(self, results=results)
         return report if after is None else report.with_memory(self.memory, after)
 
     def with_memory(self, held: Iterable[Share], after: Snapshot) -> KillReport:
-        """Return it with what a later snapshot shows of the memory that was held."""
+        """Return it with a later snapshot's view of the memory that was held."""
         memory = judged(held, self.before, after)
         return replace(self, memory=memory, holders=_holders(memory, after))
 
     def is_done(self, result: Result) -> bool:
-        """Whether what was wanted has happened to one process."""
+        """Whether the desired effect on one process has occurred."""
         return result.ended or (result.refusal is None and not self.signal.ends)
 
     def _has_ignored(self, result: Result) -> bool:
@@ -125,7 +125,7 @@ class KillReport(Struct, frozen=True, kw_only=True):
 
 
 def held_by(processes: Iterable[Process], snapshot: Snapshot) -> tuple[Share, ...]:
-    """Return what processes hold as a snapshot shows it, else as they were shown before."""
+    """Return the holdings of processes in a snapshot, else as last shown."""
     shown = {process.key: process for process in snapshot.processes}
     return tuple(
         Share(process, device)
@@ -135,7 +135,7 @@ def held_by(processes: Iterable[Process], snapshot: Snapshot) -> tuple[Share, ..
 
 
 def judged(held: Iterable[Share], before: Snapshot, after: Snapshot) -> tuple[Share, ...]:
-    """Return what a later snapshot shows of the memory of processes that have ended since."""
+    """Return a later snapshot's view of the memory of processes that have ended since."""
     found = [_judged(share, before, after) for share in held]
     kept = _kept_devices((share for share in found if share.state == "freed"), before, after)
     return tuple(
@@ -180,7 +180,7 @@ def _device(share: ProcessDevice, snapshot: Snapshot) -> Device | None:
 
 
 def _holds(process: Process, share: Share) -> bool:
-    """Whether the PID of a share is on its device, whatever process that is."""
+    """Whether the PID of a share is on its device, whatever its process."""
     device = share.device.uuid, share.device.index if share.device.uuid is None else None
     return process.pid == share.process.pid and any(
         (each.uuid, each.index if each.uuid is None else None) == device for each in process.devices
@@ -188,7 +188,7 @@ def _holds(process: Process, share: Share) -> bool:
 
 
 def _has_its_pid(process: Process, share: Share) -> bool:
-    """Whether it is another process; one without a start time may be what is left of the same."""
+    """Whether it is another process; one without a start time may be a remnant of the same."""
     is_identified = process.key[1] is not None
     return is_identified and process.key != share.process.key and _holds(process, share)
 
@@ -196,7 +196,7 @@ def _has_its_pid(process: Process, share: Share) -> bool:
 def _kept_devices(
     shares: Iterable[Share], before: Snapshot, after: Snapshot
 ) -> frozenset[str | None]:
-    """Return the devices whose unlisted memory grew by about as much as these shares were."""
+    """Return the devices whose unlisted memory grew by about as much as these shares."""
     held: dict[str, int] = {}
     for share in shares:
         if share.device.uuid is not None:
@@ -210,7 +210,7 @@ def _kept_devices(
 
 
 def _growth(uuid: str, before: Snapshot, after: Snapshot) -> int:
-    """Return by how many bytes the memory grew that is in use without a listed process."""
+    """Return by how many bytes memory in use without a listed process has grown."""
     first, last = (
         next((d.memory_unaccounted_bytes for d in each.devices if d.uuid == uuid), None)
         for each in (before, after)
@@ -233,7 +233,7 @@ VERBS = {
     "STOP": ("Pause", "paused"),
     "CONT": ("Resume", "resumed"),
 }
-"""What the signals that have a verb of their own do, and did, to a process."""
+"""Signals with verbs of their own, in present and past tense."""
 
 _AMOUNTS: dict[MemoryState, str] = {
     "freed": "{} freed on GPU {}",
@@ -243,12 +243,12 @@ _AMOUNTS: dict[MemoryState, str] = {
 
 
 def children(count: int) -> str:
-    """Return `1 child`, `2 children`: all below a process are called so, at whatever depth."""
+    """Return `1 child`, `2 children`, for processes below at any depth."""
     return "1 child" if count == 1 else f"{count} children"
 
 
 def describe(report: KillReport) -> tuple[str, ...]:
-    """Return the result of a signal, a sentence each; the first is about all that were chosen."""
+    """Return the result of a signal in sentences; the first is about all chosen processes."""
     chosen = [result for result in report.results if not result.is_member]
     members = [result for result in report.results if result.is_member]
     memory = describe_memory(report)
@@ -274,7 +274,7 @@ def describe(report: KillReport) -> tuple[str, ...]:
 
 
 def offer(report: KillReport) -> str:
-    """Return why those that are left are asked about: `PID 4242 ignored SIGTERM for 10 s.`"""
+    """Return why to ask about those that are left: `PID 4242 ignored SIGTERM for 10 s.`"""
     pids = [target.process.pid for target in report.heads]
     alone = len(pids) == 1
     who = f"PID {pids[0]}" if alone else f"{len(pids)} processes"
@@ -313,7 +313,7 @@ def _sentence(report: KillReport, result: Result) -> str:
 
 
 def describe_memory(report: KillReport) -> tuple[str, ...]:
-    """Return what became of the memory, a sentence each; nothing where none was held."""
+    """Return what happened to the memory, in sentences; empty if none was held."""
     return (*_amounts(report), *_keepers(report))
 
 
@@ -334,7 +334,7 @@ def _gpus(report: KillReport, shares: Iterable[Share]) -> str:
 
 
 def _keepers(report: KillReport) -> Iterator[str]:
-    """Yield which processes keep the memory, as far as that is known."""
+    """Yield which processes keep the memory, as far as known."""
     if report.survivors:
         pids = [str(target.process.pid) for target in report.survivors]
         if len(pids) == 1:

@@ -1,4 +1,4 @@
-"""A signal on its way: sent, recorded, and waited for until processes and memory are gone."""
+"""A signal in progress: sent, recorded, and waited for until processes and memory are gone."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _MAX_SURVIVORS = 512
 
 
 class KillRequest(NamedTuple):
-    """A process that is to get a signal."""
+    """A process to be signalled."""
 
     target: Target
     tree: Tree | None
-    """What is below it, None where that is not known yet."""
+    """Its descendants, None if not known yet."""
     with_tree: bool
-    """Whether what is below it is meant too."""
+    """Whether its descendants are to be signalled too."""
 
 
 class Timeouts(NamedTuple):
-    """How long a kill waits for what, in seconds."""
+    """Timeouts of a kill, in seconds."""
 
     kill: float = 5.0
-    """For the end after SIGKILL."""
+    """For the exit after SIGKILL."""
     end: float = 10.0
-    """For the end after any other signal: training jobs write a checkpoint."""
+    """For the exit after any other signal: training jobs write a checkpoint."""
     root_first: float = 2.0
     """For a process to end its children itself, before they get the signal too."""
     reap: float = 5.0
@@ -83,10 +83,10 @@ class Kill:
         return tuple({target.process.key: target for target in sent}.values())
 
     def send(self) -> None:
-        """Send the signal to all, with their trees where those are meant."""
+        """Send the signal to all, with their trees if requested."""
         for request in self.requests:
             if request.tree is not None and request.with_tree:
-                # A root that is to end may end the others in order; one that is paused cannot.
+                # A root to be ended may end the others in order; a paused one cannot.
                 first = self.signal.ends
                 attempts = request.tree.send(self.signal.number, root_first=first)
             else:
@@ -101,16 +101,16 @@ class Kill:
         progress: Callable[[str], object] = lambda _: None,
         pause: Callable[[float], object] = time.sleep,
     ) -> KillReport:
-        """Wait for the end of all and for the memory that they held, within the timeouts.
+        """Wait for the exit of all and for the release of their memory, within the timeouts.
 
-        `before` shows what is held, `latest` returns the newest snapshot, `progress` gets what is
-        waited for, in words; `pause` sleeps, and may raise to give up.
+        `before` shows what is held, `latest` returns the newest snapshot, `progress` gets a text
+        about what is awaited; `pause` sleeps, and may raise to give up.
         """
         refused, reached = self._refused, self.reached
         chosen = [each.target for each in self.requests if each.target.process.pid not in refused]
         seconds = self._timeouts.kill if self.signal.name == "KILL" else self._timeouts.end
         if reached and self.signal.ends:
-            # Of a tree whose root had ended, the rest.
+            # If a tree's root had already ended, the rest of it.
             sent = chosen or reached
             target = named(sent[0].process) if len(sent) == 1 else f"{len(sent)} processes"
             progress(self._waiting_for(target, len(sent), seconds))
@@ -129,7 +129,7 @@ class Kill:
         return {each.target.process.pid: each.refusal for each in self.sendings if each.refusal}
 
     def _note(self, attempts: Iterable[Attempt]) -> None:
-        """Note what was sent, and have it recorded; one that got it in another's tree ended."""
+        """Note what was sent, and record it; one that got it within another's tree has ended."""
         reached = {each.process.key for each in self.reached}
         fresh = [
             Sending(target, self.signal, refusal)
@@ -153,13 +153,13 @@ class Kill:
             first = time.monotonic() + min(self._timeouts.root_first, seconds / 2)
             self._poll(waiting, first, pause)
             if count := self._send_to_rest(waiting):
-                # Each has the whole time to end.
+                # Each has the whole time to exit.
                 deadline = time.monotonic() + seconds
                 progress(self._waiting_for(f"{children(count)} too", count, seconds))
         self._poll(waiting, deadline, pause)
 
     def _send_to_rest(self, requests: Iterable[KillRequest]) -> int:
-        """Send the signal to those below that did not get it; return how many that were."""
+        """Send the signal to descendants that did not get it; return their number."""
         before = len(self.sendings)
         for request in requests:
             if request.tree is not None and request.with_tree:
@@ -170,7 +170,7 @@ class Kill:
     def _poll(
         self, waiting: Sequence[KillRequest], deadline: float, pause: Callable[[float], object]
     ) -> None:
-        """Return when none that got the signal and none of their members runs, or at the end."""
+        """Return when no signalled process or member runs, or at the end."""
         targets = [*self.reached, *self._members(waiting)]
         while (targets := [each for each in targets if each.alive()]) and (
             time.monotonic() < deadline
@@ -221,14 +221,14 @@ class Kill:
         )
 
     def _members(self, requests: Sequence[KillRequest] | None = None) -> tuple[Target, ...]:
-        """Return what is meant below the chosen processes and is none itself, each once."""
+        """Return the signalled descendants that were not chosen themselves, each once."""
         asked = self.requests if requests is None else requests
         trees = [each.tree for each in asked if each.tree is not None and each.with_tree]
         roots = {each.target.process.key for each in asked}
         return tuple(m.target for m in members(trees) if m.process.key not in roots)
 
     def _survivors(self) -> tuple[Target, ...]:
-        """Return what was spared below processes that ended and has a device open itself."""
+        """Return spared descendants of ended processes that have a device open."""
         trees = [
             each.tree
             for each in self.requests
@@ -246,7 +246,7 @@ class Kill:
 
 
 def describe_unfinished(kill: Kill) -> str:
-    """Return what was sent when the wait for its effect was given up."""
+    """Return what was sent, after the wait for its effect was given up."""
     name, reached = f"SIG{kill.signal.name}", kill.reached
     if not reached:
         return f"{name} was not delivered"

@@ -1,4 +1,4 @@
-"""The processes that are chosen to be signalled: pinned when the question is put, or refused."""
+"""The processes chosen to be signalled: pinned when the question is asked, or refused."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from gpudash.system import process_tree, processes
 
 _MAX_NAMED = 3
 _NAME = re.compile(r"([0-9]{1,19})(?::([0-9]{1,19}))?")
-"""Decimals within 64 bits: int() refuses one of thousands of digits."""
+"""Decimals within 64 bits: int() rejects one of thousands of digits."""
 
 
 class KillSelection:
-    """Processes of a snapshot, each pinned or refused, with what is below them once it is known."""
+    """Processes of a snapshot, each pinned or refused, with their descendants once known."""
 
     def __init__(self, chosen: Iterable[Process], snapshot: Snapshot) -> None:
         self.chosen = tuple(chosen)
-        """All that were, also those that are refused or have ended."""
+        """All of them, including refused or ended ones."""
         self.snapshot = snapshot
         """Shows what they hold."""
         self.targets: tuple[Target, ...]
         """Those that can be signalled."""
         self.refusals: tuple[Refusal, ...]
-        """Why the others cannot."""
+        """Why the others cannot be signalled."""
         self.targets, self.refusals = pin_all(self.chosen, snapshot.host)
         self._warnings = {each.process.pid: warnings(each) for each in self.targets}
         self._dangers_below: dict[int, tuple[KillWarning, ...]] = {}
-        """Of each member, by PID, known once the trees are."""
+        """By PID of each member, once the trees are known."""
         self.trees: tuple[Tree, ...] | None = None
         """The tree of each target, None before they are known."""
         self._earlier_trees: tuple[Tree, ...] = ()
@@ -56,19 +56,19 @@ class KillSelection:
 
     @property
     def members(self) -> tuple[Member, ...]:
-        """All below the targets that are no targets themselves, each once."""
+        """All descendants of targets that are not targets themselves, each once."""
         roots = {target.process.key for target in self.targets}
         below = members(tree for tree in self.trees or () if tree.root in self.targets)
         return tuple(member for member in below if member.process.key not in roots)
 
     @property
     def is_above_gpudash(self) -> bool:
-        """Whether gpudash runs below one of the targets; its own processes are no members."""
+        """Whether gpudash runs below a target; its own processes are not members."""
         return any(target.process.pid in self._ancestors for target in self.targets)
 
     @property
     def refused(self) -> dict[int, str]:
-        """By PID, why nothing is sent to some of those that were chosen."""
+        """By PID, why some of the chosen ones are not signalled."""
         living = self.living
         ended = (each.process.pid for each in self.targets if each not in living)
         reasons = {each.process.pid: each.reason for each in self.refusals}
@@ -77,7 +77,7 @@ class KillSelection:
     def warnings(self, *, with_tree: bool) -> tuple[KillWarning, ...]:
         """Return what else a signal would affect, each once, dangers first.
 
-        The PIDs that it is about are named unless that is the only process that was chosen.
+        The PIDs concerned are named unless only one process was chosen.
         """
         warned = self._warned(with_tree=with_tree)
         about = grouped((warning, pid) for pid, each in warned.items() for warning in each)
@@ -89,7 +89,7 @@ class KillSelection:
         return tuple(sorted(found, key=lambda warning: not warning.dangerous))
 
     def dangerous_pids(self, *, with_tree: bool) -> tuple[int, ...]:
-        """Return the PIDs of those that are not plain jobs and need a second confirmation."""
+        """Return the PIDs of processes that are not plain jobs and need a second confirmation."""
         found = self._warned(with_tree=with_tree).items()
         return tuple(pid for pid, each in found if any(w.dangerous for w in each))
 
@@ -99,9 +99,9 @@ class KillSelection:
         return tuple(KillRequest(each, trees.get(each), with_tree) for each in self.targets)
 
     def processes(self, *, with_tree: bool) -> tuple[Process, ...]:
-        """Return the processes that a signal is for.
+        """Return the processes to be signalled.
 
-        Where none of them runs or every one is refused, those that were chosen.
+        If none of them runs or all are refused, those that were chosen.
         """
         chosen = tuple(target.process for target in self.living or self.targets)
         if not chosen:
@@ -110,20 +110,20 @@ class KillSelection:
         return (*chosen, *below)
 
     def find_trees(self) -> None:
-        """Find what is below the targets; reading /proc may block for ever."""
+        """Find the descendants of the targets; reading /proc may block for ever."""
         trees = tuple(Tree(target, self.snapshot.processes) for target in self.targets)
         found = {member.pid: dangers_below(member.process) for member in members(trees)}
         # Dangers first: once there are trees, members can be chosen.
         self._dangers_below, self.trees = found, trees
 
     def find_trees_in_thread(self) -> None:
-        """Find what is below the targets, in a thread of its own."""
+        """Find the descendants of the targets in a separate thread."""
         if self.targets and not self._is_searching:
             self._is_searching = True
             threading.Thread(target=self._search, daemon=True).start()
 
     def keep(self, targets: Collection[Target]) -> None:
-        """Drop all but these targets and members, and find what is below them by now.
+        """Drop all but these targets and members, and find their present descendants.
 
         Reading /proc may block for ever.
         """
@@ -143,7 +143,7 @@ class KillSelection:
         self._release()
 
     def _warned(self, *, with_tree: bool) -> dict[int, tuple[KillWarning, ...]]:
-        """Return the warnings about each that is signalled, by PID; of members, dangers alone."""
+        """Return the warnings about each signalled process, by PID; of members, only dangers."""
         found = self.members if with_tree else ()
         below = {member.pid: self._dangers_below.get(member.pid, ()) for member in found}
         return {**self._warnings, **below}
@@ -165,13 +165,13 @@ class KillSelection:
 
 
 def _of(pids: Sequence[int], sentence: str) -> str:
-    """Return a sentence about a process, `it leads a session`, as one about each of these."""
+    """Return a sentence about a process, `it leads a session`, for each of these."""
     is_about_it = len(pids) > 1 and sentence.startswith("it ")
     return f"each {sentence.removeprefix('it ')}" if is_about_it else sentence
 
 
 def listed(pids: Sequence[int]) -> str:
-    """Return `PID 4242`, `PIDs 4242, 4300`, or of many how many they are."""
+    """Return `PID 4242`, `PIDs 4242, 4300`, or for many only their number."""
     if len(pids) > _MAX_NAMED:
         return f"{len(pids)} processes"
     return f"PID{'s' * (len(pids) > 1)} {', '.join(map(str, pids))}"
@@ -230,7 +230,7 @@ def _find(name: ProcessName, snapshot: Snapshot) -> Process:
 
 
 def _why_not(tree: Tree, snapshot: Snapshot, *, with_tree: bool) -> str | None:
-    """Return why a process is not signalled unless it, or with `with_tree` its tree, uses a GPU.
+    """Return why a process may not be signalled: neither it, nor `with_tree` its tree, uses a GPU.
 
     The driver does not list processes that have a GPU open without a context of their own, such as
     forked workers.

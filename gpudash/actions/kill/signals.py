@@ -55,14 +55,14 @@ class Signal(NamedTuple):
 
     @property
     def ends(self) -> bool:
-        """Whether it is sent to end a process: one that lives on has ignored it."""
+        """Whether it is meant to end a process: one that lives on has ignored it."""
         return self.name in _ENDING
 
 
 @lru_cache(maxsize=1)
 def signals() -> tuple[Signal, ...]:
-    """Return all signals of this system, those that people send most first."""
-    # Iteration leaves out the aliases: SIGCLD, SIGPOLL, SIGIOT.
+    """Return all signals of this system, the most common ones first."""
+    # Iteration omits the aliases: SIGCLD, SIGPOLL, SIGIOT.
     named = {each.name.removeprefix("SIG"): int(each) for each in signal.Signals}
     first = [name for name in _HELP if name in named]
     rest = sorted(named.keys() - _HELP.keys() - {"RTMIN", "RTMAX"}, key=named.__getitem__)
@@ -73,9 +73,9 @@ def signals() -> tuple[Signal, ...]:
 
 
 def find_signal(word: str) -> Signal:
-    """Return the signal that a person names: `KILL`, `sigterm`, `9`, `RTMIN+1`.
+    """Return the signal that a user names: `KILL`, `sigterm`, `9`, `RTMIN+1`.
 
-    Raises UsageError that suggests the nearest one.
+    Raises UsageError, which suggests the nearest one.
     """
     wanted = word.strip().upper().removeprefix("SIG")
     alias = getattr(signal, f"SIG{wanted}", None)

@@ -1,4 +1,4 @@
-"""A pinned process with everything below it: launchers start workers in sessions of their own."""
+"""A pinned process with all its descendants: launchers start workers in separate sessions."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from gpudash.model.snapshot import Host
 from gpudash.system import process_tree, processes
 
 _MAX_PINNED = 128
-"""Descriptors that a tree takes; members beyond are identified by their start time."""
+"""Maximum number of descriptors; further members are identified by their start time."""
 
 _MAX_SCANS = 8
-"""Rounds, each of which stops what was forked in the round before."""
+"""Rounds, each of which stops processes forked in the round before."""
 
 _STOP_SECONDS = 0.1
 _POLL_SECONDS = 0.002
@@ -37,7 +37,7 @@ class Refusal(NamedTuple):
 def pin_all(
     processes: Iterable[Process], host: Host
 ) -> tuple[tuple[Target, ...], tuple[Refusal, ...]]:
-    """Pin those that can be; the targets are closed by the caller."""
+    """Pin as many as possible; the caller closes the targets."""
     targets: list[Target] = []
     refusals: list[Refusal] = []
     for process in processes:
@@ -100,14 +100,14 @@ class Tree:
         return (self.root, *(member.target for member in self.members))
 
     def rescan(self, *, brief: bool = False) -> bool:
-        """Add what was started since the last scan; return whether there was anything.
+        """Add processes started since the last scan; return whether there were any.
 
-        A brief scan never waits for the kernel and leaves out owners and command lines.
+        A brief scan never waits for the kernel and omits owners and command lines.
         """
         held = {self.root.process.pid: 0, **{member.pid: member.depth for member in self.members}}
         roots = (t.process.pid for t in self.targets if t.alive())
         relatives = process_tree.descendants(*roots, brief=brief)
-        # Those that still run had no other process under their PID while /proc was read.
+        # Those that still run kept their PIDs while /proc was read.
         depths = {t.process.pid: held[t.process.pid] for t in self.targets if t.alive()}
         found: list[Member] = []
         for process, *_ in relatives:
@@ -126,7 +126,7 @@ class Tree:
     def send(self, signal_number: int, *, root_first: bool = True) -> list[Attempt]:
         """Send SIGKILL to all; any other signal to the root, which may pass it on, or to all.
 
-        With `root_first` the others get it at once only where the root cannot.
+        With `root_first`, the others get it at once only if the root cannot.
         """
         if signal_number == signal.SIGKILL:
             with _undisturbed():
@@ -145,9 +145,9 @@ class Tree:
     def send_to_rest(
         self, signal_number: int, reached: Container[tuple[int, float | None]] = ()
     ) -> list[Attempt]:
-        """Send a signal to the members that still run, except to those whose keys it has `reached`.
+        """Send a signal to the running members, except for those whose keys it has `reached`.
 
-        A member that ends meanwhile is left out.
+        Members that end meanwhile are left out.
         """
         self.rescan(brief=True)
         rest = [m.target for m in self.members if m.process.key not in reached]
@@ -155,12 +155,12 @@ class Tree:
         return [each for each in attempts if each.refusal is None or each.target.alive()]
 
     def _send_to_all(self, signal_number: int) -> list[Attempt]:
-        """Send a signal to the root, if that still runs, and to the members."""
+        """Send a signal to the root, if it still runs, and to the members."""
         roots = [self.root] if self.root.alive() else []
         return send_all(roots, signal_number) + self.send_to_rest(signal_number)
 
     def close(self) -> None:
-        """Release the members; the root is closed by the caller that pinned it."""
+        """Release the members; the caller that pinned the root closes it."""
         for member in self.members:
             member.target.close()
 
@@ -184,14 +184,14 @@ class Tree:
 
 
 def _is_own(process: Process, *, brief: bool) -> bool:
-    """Whether it is gpudash's own; a brief scan takes every child of ours for the collector."""
+    """Whether it is gpudash's own; a brief scan assumes that all our children are collectors."""
     if brief and process.parent_pid == os.getpid():
         return True
     return is_own(process.pid, process.parent_pid)
 
 
 def _wait_for_stop(targets: Iterable[Target]) -> None:
-    """Wait until all have stopped, for a moment at most: a debugger may hold some."""
+    """Wait until all have stopped, for at most a moment: a debugger may hold some."""
     deadline = time.monotonic() + _STOP_SECONDS
     for target in targets:
         while (stat := processes.read_stat(target.process.pid)) and stat.status not in _CANNOT_FORK:
@@ -201,7 +201,7 @@ def _wait_for_stop(targets: Iterable[Target]) -> None:
 
 
 def members(trees: Iterable[Tree]) -> tuple[Member, ...]:
-    """Return the members of several trees, each once however they are related."""
+    """Return the members of several trees, each once, even if the trees overlap."""
     found: dict[tuple[int, float | None], Member] = {}
     for each in trees:
         for member in each.members:
@@ -211,7 +211,7 @@ def members(trees: Iterable[Tree]) -> tuple[Member, ...]:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Hold back what would end gpudash: processes that were stopped must get their SIGKILL."""
+    """Block signals that would end gpudash: stopped processes must get their SIGKILL."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _DEFERRED)
     try:
         yield

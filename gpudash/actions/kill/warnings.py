@@ -1,4 +1,4 @@
-"""What to know before a process is signalled: warnings, never refusals."""
+"""Information before a process is signalled: warnings, never refusals."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def warnings(target: Target) -> tuple[KillWarning, ...]:
 
 
 def dangers_below(process: Process) -> tuple[KillWarning, ...]:
-    """Return why a process that goes with another is not a plain job; empty if it is one.
+    """Return why a process that is signalled along with another is not a plain job; else empty.
 
-    What gpudash runs below is left out: the warnings about the one that was chosen have that.
+    gpudash's own ones are left out: the warnings about the chosen one cover them.
     """
     stat = processes.read_stat(process.pid)
     found = _dangers(process, stat, processes.read_status(process.pid) or b"")
@@ -60,7 +60,7 @@ def dangers_below(process: Process) -> tuple[KillWarning, ...]:
 def _dangers(process: Process, stat: processes.ProcStat | None, status: bytes) -> Iterator[str]:
     name = process.name or (stat.name.decode("utf-8", "replace") if stat else "")
     for daemon, sentence in _DAEMONS.items():
-        # Of a name that is not read from its arguments the kernel keeps the beginning.
+        # If a name is not read from the arguments, the kernel keeps only its beginning.
         if name == daemon or (len(name) == _KERNEL_NAME and daemon.startswith(name)):
             yield sentence
             break
@@ -85,7 +85,7 @@ def _doubts(target: Target, stat: processes.ProcStat | None, status: bytes) -> I
         terminal = "a terminal session; everything in it is hung up"
         yield f"it leads {terminal if stat.has_terminal else 'a session'}"
     if status and process.devices and not processes.in_first_pid_namespace():
-        # The driver may mean the process of that PID outside.
+        # The driver may mean the outside process with this PID.
         yield "this is a PID namespace; its GPUs and memory may be those of a process outside"
     if not target.protected:
         yield "this kernel has no pidfd; a reused PID may go unnoticed"

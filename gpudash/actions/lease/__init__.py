@@ -1,1 +1,1 @@
-"""Choosing GPUs that are free, waiting for them, and leasing them."""
+"""Choosing free GPUs, waiting for them, and leasing them."""

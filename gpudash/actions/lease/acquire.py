@@ -31,7 +31,7 @@ NO_LEASES = (
 
 
 class Leased(NamedTuple):
-    """GPUs that are leased while the descriptors, or copies of them, are open."""
+    """GPUs leased while the descriptors, or copies of them, are open."""
 
     devices: tuple[Device, ...]
     descriptors: tuple[int, ...]
@@ -43,11 +43,11 @@ class Leased(NamedTuple):
 
 
 def lease(sampler: Sampler, request: GpuRequest, taken: Mapping[str, str] = NONE) -> Leased | str:
-    """Lease GPUs that fit, and return them, or the shortage in one line.
+    """Lease GPUs that meet the request, and return them, or the shortage in one line.
 
     `taken` has the reason for each UUID that is left to others. GPUs of a lease that this process
-    runs in need no other lease. Two that want several may block each other for a moment, so it is
-    tried a few times. Raises GpudashError where GPUs cannot be leased.
+    runs in need no other lease. Two commands that want several may briefly block each other, so it
+    is tried a few times. Raises GpudashError if GPUs cannot be leased.
     """
     own = own_leases(sampler.samples[-1])
     for attempt in range(_ROUNDS):
@@ -70,7 +70,7 @@ def require_lock_files(devices: Sequence[Device]) -> None:
 
 
 def blocked(now: Snapshot, table: LeaseTable) -> dict[str, str]:
-    """Return why devices cannot be leased for the shared locks that a table lists, by UUID."""
+    """Return by UUID why devices cannot be leased, for the shared locks that a table lists."""
     return {
         each.uuid: f"has a shared lock of {lease_holder(each, now)}, which is no lease"
         for each in table.blocked(now.devices)
@@ -78,10 +78,10 @@ def blocked(now: Snapshot, table: LeaseTable) -> dict[str, str]:
 
 
 def own_leases(now: Snapshot) -> frozenset[str]:
-    """Return the GPUs that are leased for this process, which `gpudash run` started, as UUIDs.
+    """Return the UUIDs of GPUs leased for this process by `gpudash run`.
 
-    Proof is a file of the lease that is open here, or an ancestor that took it: a variable of the
-    environment is none. To be called while this process has taken none itself.
+    The proof is an open file of the lease here, or an ancestor that took it; a variable of the
+    environment is not. Must be called before this process has taken any itself.
     """
     above = ancestor_pids(os.getpid())
     lineage = {(pid, stat.start_ticks) for pid in above if (stat := processes.read_stat(pid))}
@@ -94,8 +94,8 @@ def own_leases(now: Snapshot) -> frozenset[str]:
 def hold_until_exit(leased: Leased) -> None:
     """Start a process that also holds the leases until this one has ended.
 
-    Some commands close every descriptor that they inherit, and the lease with it. No signal but
-    SIGKILL ends that process, and it is not a child of the command, which did not start it.
+    Some commands close every descriptor that they inherit, and the lease with it. Only SIGKILL ends
+    that process, and it is not a child of the command, which did not start it.
     """
     if not leased.descriptors:
         return
@@ -116,7 +116,7 @@ def _without_lock_file(devices: Sequence[Device]) -> dict[str, str]:
     for device in devices:
         why = lease_fault(device)
         if device.uuid and why is not None:
-            # That there is none needs no path for each of many instances.
+            # Knowing that there is none needs no path for each of many instances.
             is_there = os.path.lexists(lock_path(device) or "")
             found[device.uuid] = f"cannot be leased: {why}" if is_there else "cannot be leased"
     return found
@@ -125,7 +125,7 @@ def _without_lock_file(devices: Sequence[Device]) -> dict[str, str]:
 def _lease_once(
     sampler: Sampler, request: GpuRequest, own: Collection[str], excluded: dict[str, str]
 ) -> Leased | str:
-    """Choose and lease; add to `excluded` what another process took first."""
+    """Choose and lease; add GPUs that another process took first to `excluded`."""
     while True:
         choice = choose(tuple(sampler.samples), request, os.environ, own=own, excluded=excluded)
         if not choice.devices:
@@ -143,7 +143,7 @@ def _lease_once(
 def _take_all(
     devices: Sequence[Device], own: Collection[str], excluded: dict[str, str]
 ) -> Leased | None:
-    """Take every lock in the order of the indices, or none: no process holds some and waits."""
+    """Take all locks in the order of the indices, or none: no process holds some and waits."""
     taken: list[int] = []
     for device in devices:
         if device.uuid in own:

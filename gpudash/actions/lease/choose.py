@@ -1,4 +1,4 @@
-"""The best of the devices that fit a request, and the shortage where there are too few."""
+"""The best of the devices that fit a request, and the shortage if there are too few."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ _GIB = 1 << 30
 _STEP_PERCENT = 5
 _MAX_SETS = 5000
 
-# How near two GPUs are: over NVLinks, switches, bridges or sockets.
+# How close two GPUs are: over NVLinks, switches, bridges or sockets.
 _NEARNESS = {"PSB": 60, "PIX": 50, "PXB": 40, "PHB": 30, "NODE": 20, "SYS": 10}
 _NVLINK, _MAX_LINKS = 100, 18
 
 
 class Pick(Struct, frozen=True, kw_only=True):
-    """The devices chosen in the order of their indices; none at all when there are too few."""
+    """The chosen devices in the order of their indices; empty if there are too few."""
 
     devices: tuple[Device, ...]
     shortage: str
     """The shortage in one line; empty if there is none."""
     fit: int
-    """How many devices could be taken, the chosen ones among them."""
+    """How many devices could be taken, including the chosen ones."""
 
 
 def choose(
@@ -57,7 +57,7 @@ def choose(
 ) -> Pick:
     """Return the devices to take; the last sample is the present state.
 
-    Leases on the UUIDs in `own` are ignored; the `excluded`, each with its reason, are not
+    Leases on the UUIDs in `own` are ignored; `excluded` devices, each with its reason, are not
     considered.
     """
     candidates, rejections = filter_candidates(samples, request, environ, own, excluded)
@@ -101,14 +101,14 @@ def require_possible(
 
 
 def require_soon(sampler: Sampler, request: GpuRequest) -> None:
-    """Fill a sampler; raises GpudashError at its first sample for what is not possible here."""
+    """Fill a sampler; raises GpudashError at its first sample if the request is impossible."""
     sampler.next_sample()
     require_possible(sampler.samples[-1], request)
     sampler.fill()
 
 
 def _too_small(free: int, fit: int, request: GpuRequest, largest_bytes: int) -> str:
-    """Return how many are free, and that too few of them have the memory that is wanted."""
+    """Return how many are free, and that too few of them have the requested memory."""
     with_memory = f"{fit or 'none'} with {size(request.min_free_bytes)}"
     return f"{free} free, {with_memory}; the largest has {size(largest_bytes)}"
 
@@ -130,7 +130,7 @@ def _best(
 def _sets(
     ordered: list[Candidate], request: GpuRequest, topology: Topology | None
 ) -> list[tuple[Candidate, ...]]:
-    """Return every set of the wanted size, or one grown from each device if there are too many."""
+    """Return every set of the requested size; if these are too many, one grown from each device."""
     if comb(len(ordered), request.count) <= _MAX_SETS:
         return list(combinations(ordered, request.count))
     grown = (_grown(seed, ordered, request, topology) for seed in ordered)
@@ -140,7 +140,7 @@ def _sets(
 def _grown(
     seed: Candidate, ordered: list[Candidate], request: GpuRequest, topology: Topology | None
 ) -> tuple[Candidate, ...]:
-    """Return a device with its best neighbours, added one by one; fewer if none is left."""
+    """Return a device with its best neighbours, added one by one; fewer if none are left."""
     chosen = [seed]
     rest = [each for each in ordered if each is not seed]
     while rest and len(chosen) < request.count:
@@ -190,7 +190,7 @@ def _is_linked(chosen: tuple[Candidate, ...], topology: Topology | None) -> bool
 
 
 def _link(a: Device, b: Device, topology: Topology | None) -> int:
-    """Return how near two devices are, 0 where it is not known."""
+    """Return how close two devices are, 0 if unknown."""
     row, column = _row(a, topology), _row(b, topology)
     if topology is None or row is None or column is None:
         return 0
@@ -220,7 +220,7 @@ def leased_shortage(
     own: Collection[str],
     excluded: Mapping[str, str],
 ) -> str:
-    """Return what is missing by leases alone, however the GPUs are used; empty if nothing is."""
+    """Return the shortage due to leases alone, regardless of use; empty if there is none."""
     leases = {lease.uuid: lease for lease in now.leases if lease.uuid not in own}
     rejections: list[Rejection] = []
     for device in devices:

@@ -1,9 +1,9 @@
-"""The queue of commands that wait for GPUs: who has waited longer, and what is kept for whom.
+"""The queue of commands that wait for GPUs: their order, and the GPUs kept for them.
 
-A command that waits holds a ticket: read locks on one folder, a byte range for each GPU that it
-could use. They exclude nothing, every user can read them in /proc/locks with the PID, and the
-kernel removes them with their process. No daemon decides: each command reads the tickets and takes
-what it may.
+A waiting command holds a ticket: read locks on one folder, a byte range for each GPU that it could
+use. They exclude nothing, every user can read them in /proc/locks with the PID, and the kernel
+removes them with their process. There is no daemon: each command reads the tickets and takes what
+it may.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Waiting:
         self._line_is_shown = False
 
     def within_deadline(self, shortage: str) -> bool:
-        """Report what is missing, and return whether there is time left to wait for it."""
+        """Report the shortage, and return whether there is time left to wait."""
         if self.is_over:
             self.end()
             terminal.write_message(f"gpudash: {shortage}\n")
@@ -92,33 +92,33 @@ class Waiting:
 
 
 class Timing(NamedTuple):
-    """How long what holds in the queue, in seconds."""
+    """Times of the queue, in seconds."""
 
     bound: float = 600.0
-    """After which all that a command could use is kept for it once it is first in line."""
+    """After this, everything that a command could use is kept for it once it is first in line."""
     head_start: float = 10.0
-    """For which GPUs that became free, and are enough, are left to those who have waited longer."""
+    """For this long, enough freed GPUs are left to those who have waited longer."""
     poll: float = 1.0
     """Between two readings of the locks, for the first in line."""
     retry: float = 30.0
-    """Before others query the driver again where no lease has ended since."""
+    """Until others query the driver again if no lease has ended since."""
     blocked: float = 60.0
-    """For which shared locks of others are waited for: they are no leases, and may never end."""
+    """How long to wait for others' shared locks: they are not leases, and may never end."""
 
 
 TIMING = Timing()
 
 
 class Ticket(NamedTuple):
-    """A command that waits. The one that has waited longer is the smaller one."""
+    """A waiting command. The one that has waited longer compares as smaller."""
 
     arrival_ms: int
     """Since boot."""
     pid: int
     wanted: int
-    """How many it waits for."""
+    """How many GPUs it waits for."""
     gpus: frozenset[int]
-    """Of which, by number."""
+    """The GPUs that it could use, by number."""
 
     def waited_seconds(self) -> float:
         """Return for how long it has waited."""
@@ -131,7 +131,7 @@ class Ticket(NamedTuple):
 
 
 def tickets(listed: Iterable[locks.Lock]) -> list[Ticket]:
-    """Return those who wait, the longest first; one that is stopped does not."""
+    """Return the waiting commands, the longest wait first, without stopped ones."""
     folder = locks.key(locks.queue_path())
     found: dict[tuple[int, int, int], set[int]] = {}
     for lock in listed:
@@ -149,16 +149,16 @@ def kept(
     free_since: Mapping[int, float],
     timing: Timing = TIMING,
 ) -> dict[str, str]:
-    """Return why devices are left to those ahead, by UUID.
+    """Return by UUID why devices are left to those ahead.
 
-    `free_since` has the monotonic time of each GPU that is seen to be free, by number.
+    `free_since` has the monotonic time at which each GPU was seen to be free, by number.
     """
     recent = time.monotonic() - timing.head_start
     found: dict[int, Ticket] = {}
     for ticket in ahead:
         left = [gpu for gpu in map(gpu_number, devices) if gpu in ticket.gpus and gpu not in found]
         free = [gpu for gpu in left if gpu in free_since]
-        # What has been free for longer may be what it cannot use.
+        # One that has been free for longer may be of no use to it.
         free.sort(key=free_since.__getitem__, reverse=True)
         if ticket.waited_seconds() >= timing.bound:
             found.update(dict.fromkeys(left, ticket))
@@ -172,7 +172,7 @@ def kept(
 
 
 def kept_for_others(now: Snapshot, timing: Timing = TIMING) -> dict[str, str]:
-    """Return why devices are kept from one that does not wait: for others who do, or by locks."""
+    """Return why devices are withheld from one that does not wait: by others' tickets, or locks."""
     own, table = own_leases(now), LeaseTable(time.monotonic)
     table.listed = locks.listed()
     devices = [each for each in now.devices if each.uuid not in own]
@@ -182,7 +182,7 @@ def kept_for_others(now: Snapshot, timing: Timing = TIMING) -> dict[str, str]:
 class Queue:
     """The ticket of this process, and what it may take; closing it leaves the queue.
 
-    Raises GpudashError where the folder cannot be opened.
+    Raises GpudashError if the folder cannot be opened.
     """
 
     def __init__(self, now: Snapshot, request: GpuRequest, timing: Timing) -> None:
@@ -219,11 +219,11 @@ class Queue:
 
     @property
     def pause_seconds(self) -> float:
-        """Time until the locks should be read again: rarer behind many others."""
+        """Time until the locks should be read again: longer behind many others."""
         return self._timing.poll * min(1 + len(self.ahead) / 5, 5)
 
     def taken(self) -> dict[str, str]:
-        """Return why devices are left to others who wait, by UUID, as the locks are now."""
+        """Return by UUID why devices are left to other waiting commands, by the present locks."""
         leases = self._table.sample(self._devices, (), frozenset())
         self._now = replace(self._now, leases=leases)
         locked = blocked(self._now, self._table)
@@ -244,9 +244,9 @@ class Queue:
         return {uuid: reason for uuid, reason in found.items() if uuid not in self._own}
 
     def shortage(self, taken: Mapping[str, str]) -> str:
-        """Return what is missing, as far as leases and tickets show it; empty if nothing is.
+        """Return the shortage, as far as leases and tickets show it; empty if there is none.
 
-        Raises GpudashError where shared locks have kept too many GPUs for too long.
+        Raises GpudashError if shared locks have kept too many GPUs for too long.
         """
         text = leased_shortage(self._now, self._devices, self._request, self._own, taken)
         since = self._blocked_since
@@ -268,8 +268,8 @@ def lease_when_free(
 ) -> Leased | None:
     """Wait in the queue and lease; None once the time is up.
 
-    The driver is only queried while enough GPUs are not leased, again and again only by the first
-    in line. Raises GpudashError where GPUs cannot be leased.
+    The driver is only queried while enough GPUs are not leased, and repeatedly only by the first in
+    line. Raises GpudashError if GPUs cannot be leased.
     """
     with ExitStack() as stack:
         with closing(open_sampler()) as sampler:
@@ -295,7 +295,7 @@ def lease_when_free(
 def _query(
     open_sampler: Callable[[], Sampler], request: GpuRequest, queue: Queue, waiting: Waiting
 ) -> Leased | str:
-    """Query the driver; one that is silent or gone meanwhile is one more thing to wait for."""
+    """Query the driver; if it is silent or gone meanwhile, wait for it too."""
     try:
         with closing(open_sampler()) as sampler:
             sampler.fill()
@@ -305,7 +305,7 @@ def _query(
 
 
 def _try(sampler: Sampler, request: GpuRequest, queue: Queue, waiting: Waiting) -> Leased | str:
-    """Lease, or return the shortage; the first in line tries again while it may succeed."""
+    """Lease, or return the shortage; the first in line retries while it may succeed."""
     while True:
         taken = queue.taken()
         try:
@@ -325,7 +325,7 @@ def _try(sampler: Sampler, request: GpuRequest, queue: Queue, waiting: Waiting) 
 
 
 def _is_waiting(ticket: Ticket) -> bool:
-    """Whether its process runs, and already did when the ticket says that it began to wait."""
+    """Whether its process runs, and already did when the wait began according to the ticket."""
     stat = processes.read_stat(ticket.pid)
     if stat is None or stat.status in _NOT_WAITING:
         return False
@@ -333,10 +333,10 @@ def _is_waiting(ticket: Ticket) -> bool:
 
 
 def gpu_number(device: Device) -> int:
-    """Return a number that stands for a device in a range of locks."""
+    """Return a number that stands for a device in a lock range."""
     return crc32((device.uuid or "").encode()) >> (32 - _GPU_BITS)
 
 
 def _now() -> float:
-    """Return the seconds since boot, as the start of processes is counted."""
+    """Return the seconds since boot, the clock of processes' start times."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)

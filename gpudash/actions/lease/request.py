@@ -1,4 +1,4 @@
-"""What is wanted of GPUs, and which of them fit by use, memory, leases and processes."""
+"""A request for GPUs, and which of them fit by use, memory, leases and processes."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ DEFAULT_MAX_UTILIZATION = BUSY_PERCENT - 1
 NONE: Mapping[str, str] = MappingProxyType({})
 
 ONE_INSTANCE = "left out: CUDA uses one MIG instance at most"
-"""Why no instance is one of several devices."""
+"""Why an instance cannot be one of several devices."""
 
 
 class GpuRequest(Struct, frozen=True, kw_only=True):
-    """How many GPUs are wanted, and what each of them must be like."""
+    """How many GPUs are requested, and the conditions for each."""
 
     count: int = 1
     min_free_bytes: int = 0
-    """Memory that no process uses."""
+    """Memory not used by any process."""
     max_utilization_percent: float = DEFAULT_MAX_UTILIZATION
     """Median of the last samples."""
     model: str | None = None
-    """A part of the product's name."""
+    """A part of the product name."""
     linked: bool = False
     """Whether NVLink must connect every pair."""
     share: bool = False
@@ -51,7 +51,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     utilization_percent: float | None
     """Median of the samples, None where the device reports none (MIG)."""
     free_bytes: int | None
-    """None where that is not known: of a GPU that sleeps."""
+    """None if unknown, as for a sleeping GPU."""
 
 
 class Rejection(Struct, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ class Rejection(Struct, frozen=True, kw_only=True):
     device: Device
     reason: str
     free_bytes: int | None = None
-    """Of one that has too little memory and is free otherwise."""
+    """For a device that has too little memory and is otherwise free."""
 
 
 def filter_candidates(
@@ -112,7 +112,7 @@ def filter_candidates(
 def possible_devices(
     now: Snapshot, request: GpuRequest, environ: Mapping[str, str]
 ) -> list[Device]:
-    """Return the devices that would fit if they were free, and all was well with them."""
+    """Return the devices that would fit if they were free and healthy."""
     restricted = _restricted(environ, now.devices)
     return [
         device
@@ -127,16 +127,16 @@ def possible_devices(
 
 
 def capacity(device: Device) -> int | None:
-    """Return the bytes of memory that programs may take of a device, None if that is not known."""
+    """Return the bytes of a device's memory available to programs, None if unknown."""
     total = device.memory_total_bytes
     return None if total is None else total - (device.memory_reserved_bytes or 0)
 
 
 def _free_bytes(device: Device, now: Snapshot) -> int | None:
-    """Return the memory that a program finds free, None if that is not known.
+    """Return the memory that a program finds free, None if unknown.
 
-    Nothing runs on a device that sleeps, and pages that the host keeps in a device's memory give
-    way to a program.
+    Nothing runs on a sleeping device, and pages that the host keeps in a device's memory give way
+    to a program.
     """
     if is_suspended_on_purpose(device):
         return capacity(device)
@@ -152,7 +152,7 @@ def _free_bytes(device: Device, now: Snapshot) -> int | None:
 
 
 def _restricted(environ: Mapping[str, str], devices: Sequence[Device]) -> set[str] | None:
-    """Return the keys of the devices that CUDA_VISIBLE_DEVICES names, None if it is not set."""
+    """Return the keys of the devices in CUDA_VISIBLE_DEVICES, None if it is not set."""
     if environ.get("CUDA_VISIBLE_DEVICES") is None:
         return None
     return {device.key for device in visible_devices(environ, devices).devices}
@@ -201,7 +201,7 @@ def _taken(device: Device, request: GpuRequest) -> str | None:
 
 
 def _unsized(device: Device, free_bytes: int | None, request: GpuRequest) -> str | None:
-    """Return a reason where it is not known whether the memory is enough."""
+    """Return a reason if it is unknown whether the memory is enough."""
     if is_suspended_on_purpose(device):
         is_unsure = free_bytes is None and request.min_free_bytes > 0
         return "asleep: how much memory it has is not known" if is_unsure else None
@@ -212,7 +212,7 @@ def _unsized(device: Device, free_bytes: int | None, request: GpuRequest) -> str
 def _busy(device: Device, utilization: float | None, request: GpuRequest) -> str | None:
     if utilization is None or utilization <= request.max_utilization_percent:
         return None
-    # Whoever else has it has been found before, unless it may be shared.
+    # Any other holder has been found before, unless it may be shared.
     if is_start_artifact(device, has_processes=request.share):
         return None
     return f"{utilization:.0f}% busy"
@@ -232,7 +232,7 @@ def _held(
 
 
 def _unlisted(device: Device, now: Snapshot, request: GpuRequest) -> str | None:
-    """Return a reason where the process list is unavailable: empty does not mean idle."""
+    """Return a reason if the process list is unavailable: empty does not mean idle."""
     if request.share or not is_unlisted(device, now):
         return None
     return "its processes could not be listed"
