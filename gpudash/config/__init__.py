@@ -1,7 +1,7 @@
 """The settings: a TOML file in ~/.config/gpudash, read and written back.
 
-`load(path, choices)` never fails, `save(settings, path, since=loaded)` writes only what was
-changed; the names to choose from come from the caller, because only the screen knows them.
+`load(path, choices)` never fails, `save(settings, path, since=loaded)` writes only changes; the
+valid names come from the caller, because only the screen knows them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The settings file: where it is, loaded with its mistakes, and written back with its comments."""
+"""The settings file: its location, loading with its mistakes, and saving with its comments."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _READ_ONLY = "read_only"
 _MAX_BYTES = 1 << 18
 _MAX_BROKEN_LINES = 10
 _MAX_ATTEMPTS = 5
-"""How often a file is read again that another process wrote in between."""
+"""How often to retry after another process wrote the file in between."""
 
 _HEAD = "Settings of gpudash with their defaults. Remove the # before a setting to change it."
 _WIDTH = 96
 _AT_END = "(at end of document)"
-"""What TOML's parser reports instead of a line and a column there."""
+"""Reported by the TOML parser in place of a line and a column."""
 
 Path = tuple[str, ...]
-"""A key with the tables that it is in: ("keys", "kill")."""
+"""A key with its tables: ("keys", "kill")."""
 
 
 class FileChangedError(Exception):
@@ -47,10 +47,10 @@ class FileChangedError(Exception):
 
 
 def load(path: str, choices: Choices) -> tuple[Settings, list[str]]:
-    """Return the settings of a file and its mistakes; everything that is valid counts.
+    """Return the settings of a file and its mistakes; everything valid counts.
 
-    Without a file they are the defaults. Each mistake is one line that names the file, the
-    setting and what is valid. Nothing raises.
+    Without a file, they are the defaults. Each mistake is one line that names the file, the setting
+    and the valid values. Never raises.
     """
     try:
         text = read(path)
@@ -70,7 +70,7 @@ def load(path: str, choices: Choices) -> tuple[Settings, list[str]]:
 def is_read_only(path: str) -> bool:
     """Return whether a file forbids signals to processes; False without a file.
 
-    Raises SettingsError where that is unclear: it may.
+    Raises SettingsError if that is unclear, as it may.
     """
     try:
         text = read(path)
@@ -88,14 +88,14 @@ def is_read_only(path: str) -> bool:
 
 
 def _may_forbid_signals(text: str, document: dict[str, Any], values: dict[str, Any]) -> bool:
-    """Whether a file mentions `read_only` in a way that is not understood."""
+    """Whether a file mentions `read_only` in an unknown way."""
     if _READ_ONLY in document:
         return _READ_ONLY not in values
     return any(_READ_ONLY in line.partition("#")[0] for line in text.split("\n"))
 
 
 def _checked(document: dict[str, Any], choices: Choices) -> tuple[dict[str, Any], list[str]]:
-    """Return the valid values of a document, and what is wrong with the others."""
+    """Return the valid values of a document, and the errors in the others."""
     values: dict[str, Any] = {}
     mistakes: list[str] = []
     for name, value in document.items():
@@ -132,7 +132,7 @@ def _parsed(text: str) -> tuple[dict[str, Any], list[str]]:
 def parse(text: str) -> dict[str, Any]:
     """Return the values of a document.
 
-    Raises ValueError, one with the line of the mistake, for a text that is not TOML.
+    Raises ValueError with the line of the mistake for a text that is not TOML.
     """
     if sys.version_info >= (3, 11):
         import tomllib
@@ -151,7 +151,7 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def _line_number(error: ValueError) -> int | None:
-    """Return the line that TOML's reader names: its error has it as text only before 3.14."""
+    """Return the line in a TOML error, which has it only as text before Python 3.14."""
     digits = str(error).rpartition("(at line ")[2].partition(",")[0]
     return int(digits) if digits.isdecimal() else None
 
@@ -161,10 +161,10 @@ def _line(path: str, mistake: str) -> str:
 
 
 def save(settings: Settings, path: str, *, since: Settings, choices: Choices) -> None:
-    """Write what differs from `since`, which was loaded or saved last; the rest of the file stays.
+    """Write what differs from `since`, as last loaded or saved; the rest of the file stays.
 
-    Values that were never changed do not enter the file, so that better defaults take effect;
-    comments, unknown keys, and values with mistakes stay. Raises SettingsError.
+    Values that were never changed are not written, so that better defaults take effect; comments,
+    unknown keys, and values with mistakes stay. Raises SettingsError.
     """
     if settings == since:
         return
@@ -184,7 +184,7 @@ def save(settings: Settings, path: str, *, since: Settings, choices: Choices) ->
 
 
 def _changes(settings: Settings, since: Settings) -> dict[Path, Any]:
-    """Return the keys that are to be set, or taken out where they are None."""
+    """Return the keys to set, or to remove if None."""
     changes: dict[Path, Any] = {}
     for name in declared():
         new, old = getattr(settings, name), getattr(since, name)
@@ -205,10 +205,10 @@ def _keep_mistakes(changes: dict[Path, Any], document: Mapping[str, Any], choice
 
 
 def changed(text: str, changes: Mapping[Path, Any]) -> str:
-    """Return the document with keys set to new values, or taken out where the value is None.
+    """Return the document with keys set to new values, or removed if the value is None.
 
-    Lines of others, their comments and their order stay. Raises ValueError if the document is no
-    TOML, or so unusual that the changes would not come out right.
+    Other lines, their comments and their order stay. Raises ValueError if the document is not TOML,
+    or so unusual that the changes would go wrong.
     """
     import tomlkit
 
@@ -244,7 +244,7 @@ def _with_key(text: str, name: str) -> str:
         extended = f"{text[: header.start()]}{name} = 0\n\n{text[header.start() :]}"
     else:
         return text
-    # What looks like these may be part of a long string or list.
+    # Text that looks like these may be part of a long string or list.
     with suppress(ValueError):
         if parse(extended) == {**parse(text), name: 0}:
             return extended
@@ -263,7 +263,7 @@ def _put(tree: Any, path: Path, value: Any) -> None:
 
 
 def _without_empty(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the document without empty tables: one may go, or stay, with its last key."""
+    """Return the document without empty tables: one may be removed, or stay, with its last key."""
     return {name: value for name, value in tree.items() if value != {}}
 
 
@@ -306,10 +306,10 @@ def _comment(text: str) -> str:
 def read(path: str) -> str | None:
     """Return the text of the file, None if there is none.
 
-    Raises OSError if it may not be read, ValueError if it is not a text file.
+    Raises OSError if it is unreadable, ValueError if it is not a text file.
     """
     try:
-        # A pipe would block for ever otherwise.
+        # A pipe would otherwise block for ever.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -347,7 +347,7 @@ def replace(path: str, text: str, *, was: str | None) -> None:
 
 
 def _make(folder: str) -> None:
-    """Create a folder that is missing, but none in the home of another: `sudo` may keep $HOME."""
+    """Create a missing folder, but not in another user's home: `sudo` may keep $HOME."""
     above = folder
     while not os.path.exists(above):
         above = os.path.dirname(above)

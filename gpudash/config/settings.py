@@ -1,4 +1,4 @@
-"""The settings with their kinds: what each may be set to, and the mistake in anything else."""
+"""The settings with their kinds: the valid values of each, and the mistake in any other."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from gpudash.model.text import clean, did_you_mean
 
 _SHOWN = 60
 _MAX_LISTED = 40
-"""Names that a mistake lists; where there are more, where to find them."""
+"""Maximum number of names that a mistake lists; beyond that, it says where to find them."""
 
 _MAX_MEANT = 3
 _MODIFIERS = frozenset({"ctrl", "alt", "shift"})
 _SOME_ITEM = " - at `$[...]`"
-"""What msgspec appends for any item of a table: it does not say which."""
+"""msgspec's suffix for an item of a table: it does not say which."""
 _KEYS_EXAMPLE = 'action = ["key"]'
 _WHERE_LISTED = "GPUDASH_CONFIG=new.toml gpudash config init lists all in a new file"
 
 Price = Annotated[float, Meta(ge=0, le=1e9)]
-"""Of an hour of a GPU, in a currency of the user's."""
+"""Of a GPU hour, in the user's currency."""
 MetricName = Annotated[str, Meta(pattern="^[a-zA-Z_:][a-zA-Z0-9_:]*$")]
 
 
@@ -33,27 +33,27 @@ class Choices(Struct, frozen=True, kw_only=True):
     themes: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     orders: tuple[str, ...] = ()
-    """What processes can be sorted by: the columns, and tree."""
+    """The sort orders of processes: the columns, and tree."""
     panels: tuple[str, ...] = ()
     actions: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
-    """Names of the keys that type no character."""
+    """Names of the keys that do not type a character."""
 
 
 class Checked(Struct, frozen=True):
     """The valid part of a value from the file, and the mistakes in the rest."""
 
     value: Any
-    """None if nothing of it is valid."""
+    """None if no part is valid."""
     mistakes: tuple[tuple[str, str], ...] = ()
-    """Where within the setting ("" for all of it), and the problem in words."""
+    """The position within the setting ("" for all of it), and the problem in words."""
 
 
 class Kind(Protocol):
-    """What a setting may be set to."""
+    """A kind of values of a setting."""
 
     def check(self, value: object, choices: Choices) -> Checked:
-        """Return the valid part of a value and what is wrong with the rest."""
+        """Return the valid part of a value and the errors in the rest."""
 
     def valid(self, choices: Choices) -> str:
         """Return the valid values in words."""
@@ -67,7 +67,7 @@ class Number(Struct, frozen=True):
     unit: str
 
     def check(self, value: object, choices: Choices) -> Checked:
-        """Take whole numbers, too."""
+        """Accept integers too."""
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             return _wrong(f"{shown(value)} is not a number: expected {self.valid(choices)}")
         if not self.minimum <= value <= self.maximum:
@@ -75,7 +75,7 @@ class Number(Struct, frozen=True):
         return Checked(float(value))
 
     def valid(self, choices: Choices) -> str:
-        """Name the bounds."""
+        """Give the bounds."""
         return f"{self.minimum:g} to {self.maximum:g} {self.unit}"
 
 
@@ -83,13 +83,13 @@ class Flag(Struct, frozen=True):
     """A boolean."""
 
     def check(self, value: object, choices: Choices) -> Checked:
-        """Take only a boolean: 0 and "no" are mistakes."""
+        """Accept only a boolean: 0 and "no" are mistakes."""
         if isinstance(value, bool):
             return Checked(value)
         return _wrong(f"{shown(value)} is not a boolean: expected {self.valid(choices)}")
 
     def valid(self, choices: Choices) -> str:
-        """Name both, as TOML spells them."""
+        """List both in TOML's spelling."""
         return "true or false"
 
 
@@ -97,7 +97,7 @@ class _Named(Struct, frozen=True):
     """What has some names."""
 
     names: str
-    """The field of `Choices` that holds them."""
+    """The field of `Choices` with the names."""
 
     def valid(self, choices: Choices) -> str:
         """List the names."""
@@ -117,7 +117,7 @@ class SomeOf(_Named, frozen=True):
     """Any number of some names, each once, in the order given."""
 
     def check(self, value: object, choices: Choices) -> Checked:
-        """Keep the names that there are."""
+        """Keep the existing names."""
         if not isinstance(value, list):
             return _wrong(f'{shown(value)} is not a list: write ["..."] with {self.valid(choices)}')
         names = getattr(choices, self.names)
@@ -137,7 +137,7 @@ class Keys(_Named, frozen=True):
     """The keys of some actions; an empty list removes the keys of one."""
 
     def check(self, value: object, choices: Choices) -> Checked:
-        """Keep the actions that there are, and of two with the same key the first."""
+        """Keep the existing actions, and of two with the same key the first."""
         if not isinstance(value, dict):
             return _wrong(
                 f"{shown(value)} is not a table: write [keys] and below it {_KEYS_EXAMPLE}"
@@ -159,12 +159,12 @@ class Keys(_Named, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """Settings of their own below a heading."""
+    """A table of settings with its own heading."""
 
     type: type[Struct]
 
     def check(self, value: object, choices: Choices) -> Checked:
-        """Keep what is valid of a table."""
+        """Keep the valid part of a table."""
         if not isinstance(value, dict):
             return _wrong(f"{shown(value)} is not a table: {self.valid(choices)}")
         fields = {field.name: field for field in msgspec.structs.fields(self.type)}
@@ -189,19 +189,19 @@ class Table(Struct, frozen=True):
 
 
 def example_of(field: msgspec.structs.FieldInfo) -> str:
-    """Return what a setting of a table may be, as TOML writes it."""
+    """Return an example value of a table's setting in TOML."""
     meta: Meta = get_args(field.type)[1]
     return str((meta.extra or {})["example"])
 
 
 def shown(value: object) -> str:
-    """Return a value of a file for a message: in short, harmless, texts in quotes."""
+    """Return a value of a file for a message: shortened, cleaned, with texts in quotes."""
     text = f'"{value}"' if isinstance(value, str) else str(value).lower()
     return clean(text, _SHOWN)
 
 
 def nearest(word: str, names: Iterable[str]) -> str:
-    """Return `did you mean name? `, or nothing if none is like the word."""
+    """Return `did you mean name? `, or empty if none is similar."""
     found = did_you_mean(word, names)
     return f"{found} " if found else ""
 
@@ -211,7 +211,7 @@ def _wrong(problem: str) -> Checked:
 
 
 def _problem(value: object, names: Collection[str]) -> str | None:
-    """Return what is wrong with a name, None for a valid one."""
+    """Return the error in a name, None for a valid one."""
     if not isinstance(value, str):
         return f"{shown(value)} is not a string: choose from {_listed(names)}"
     if value in names:
@@ -222,7 +222,7 @@ def _problem(value: object, names: Collection[str]) -> str | None:
 
 
 def _namesakes(word: str, names: Iterable[str]) -> str:
-    """Return `did you mean a.name or b.name? ` if there are such, else what `nearest` does."""
+    """Return `did you mean a.name or b.name? ` if there are such, else the result of `nearest`."""
     last = word.rpartition(".")[2].lower()
     found = [name for name in names if name.rpartition(".")[2] == last][:_MAX_MEANT]
     return f"did you mean {' or '.join(found)}? " if found else nearest(word, names)
@@ -239,7 +239,7 @@ def _keys_problem(keys: object, names: Collection[str]) -> str | None:
 
 
 def _is_key(key: str, names: Collection[str]) -> bool:
-    """Whether a terminal can send it: a character, or a name, either with modifiers before it."""
+    """Whether a terminal can send it: a character, or a name, with optional modifiers."""
     *held, last = [key] if len(key) == 1 else key.split("+")
     if not set(held) <= _MODIFIERS or len(set(held)) < len(held):
         return False
@@ -255,7 +255,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def plain(value: object) -> Any:
-    """Return a setting as TOML represents it: tuples are lists."""
+    """Return a setting in TOML's types: tuples become lists."""
     if isinstance(value, tuple):
         return list(value)
     if isinstance(value, Mapping):
@@ -306,7 +306,7 @@ class Credentials(Struct, frozen=True, kw_only=True):
     # fmt: on
 
 
-# Without `kw_only`, fields come before those that are inherited, in the documented file too.
+# Without `kw_only`, fields precede inherited ones, in the documented file too.
 class FleetSettings(Credentials, frozen=True):
     """How many hosts are reached."""
 

@@ -1,4 +1,4 @@
-"""What a report of a bug needs, as one text file without what names people and hosts."""
+"""The contents of a bug report, as one text file without names of people and hosts."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _VARIABLES = re.compile(
     r"(TERM|TERM_PROGRAM|COLORTERM|NO_COLOR|LANG|LC_\w+|TMUX|STY)$|(GPUDASH|CUDA|NVIDIA)_"
 )
 _OF_HOSTS = frozenset({"GPUDASH_PROMETHEUS", "GPUDASH_SCRAPE"})
-"""Those with URLs."""
+"""Variables with URLs."""
 _HOME = re.compile(r"(/home/)(?!user\b)[^/\s\"',:]+")
 _UUID = re.compile(r"\b(GPU|MIG)-[0-9a-fA-F]{4}[0-9a-fA-F-]*")
-"""Also the beginning of one, as CUDA_VISIBLE_DEVICES takes it."""
+"""Including the beginning of one, as allowed in CUDA_VISIBLE_DEVICES."""
 _Runs = TypeVar("_Runs", Process, Holder)
 _MIN_NAME = 2
 _WELL_KNOWN = frozenset({"root", "nobody", "localhost"})
@@ -48,7 +48,7 @@ class Section(NamedTuple):
 def sections(
     machine: Machine, checks: str, settings: Settings, snapshot: Snapshot | str
 ) -> list[Section]:
-    """Return the report: checks as printed, what is set, and a snapshot or why there is none.
+    """Return the report: checks as printed, the settings, and a snapshot or why there is none.
 
     All of it is masked.
     """
@@ -97,14 +97,14 @@ def _environment(environ: Mapping[str, str]) -> str:
 
 
 def _settings(settings: Settings) -> str:
-    """Return the settings that are not the defaults, without the texts that may name anybody."""
+    """Return settings that differ from the defaults, without texts that may name anyone."""
     lines: list[str] = []
     for name, setting in declared().items():
         value = getattr(settings, name)
         if value == setting.default:
             continue
         if isinstance(setting.kind, Table):
-            # Hosts, users, URLs, headers and commands; all others are of a closed choice.
+            # Hosts, users, URLs, headers and commands; the others have fixed choices.
             lines += [
                 f"{name}.{each} is set"
                 for each in setting.kind.type.__struct_fields__
@@ -128,7 +128,7 @@ def _own_names() -> dict[str, str]:
 
 
 def _names(snapshot: Snapshot) -> dict[str, str]:
-    """Return what to write in place of each name that a snapshot holds."""
+    """Return a replacement for each name in a snapshot."""
     host = snapshot.host.hostname
     names = dict.fromkeys((host, host.partition(".")[0]), "host")
     last = [
@@ -158,7 +158,7 @@ def _names(snapshot: Snapshot) -> dict[str, str]:
 
 
 def _without_arguments(snapshot: Snapshot) -> Snapshot:
-    """Return a snapshot whose command lines are the program and how many arguments follow."""
+    """Return a snapshot with command lines reduced to the program and its argument count."""
     return replace(
         snapshot,
         processes=tuple(_brief(process) for process in snapshot.processes),
@@ -170,7 +170,7 @@ def _brief(process: _Runs) -> _Runs:
     if not process.command_line:
         return process
     program, *arguments = process.command_line
-    # A title that a process gives itself is all in its first argument, options and paths too.
+    # The first argument of a title that a process gives itself includes options and paths.
     name = program.partition(" ")[0].rpartition("/")[2]
     kept = SafeText(name), SafeText(f"({counted(len(arguments), 'argument')})")
     return replace(process, command_line=kept)

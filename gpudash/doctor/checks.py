@@ -1,4 +1,4 @@
-"""What checks read, and what they report."""
+"""What checks read and report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BYTES = 1 << 16
 
 
 class Machine:
-    """A file system below `root` and an environment; what cannot be read is None or empty."""
+    """A file system below `root` and an environment; unreadable parts are None or empty."""
 
     def __init__(self, root: str = "/", environ: Mapping[str, str] = os.environ) -> None:
         self.environ = environ
@@ -32,22 +32,22 @@ class Machine:
             return None
 
     def names(self, path: str) -> list[str]:
-        """Return what a folder holds, sorted."""
+        """Return the names in a folder, sorted."""
         try:
             return sorted(os.listdir(self._root + path))
         except OSError:
             return []
 
     def real_path(self, path: str) -> str:
-        """Return a path without symbolic links, to compare with others of this machine."""
+        """Return a path without symbolic links, for comparison with others of this machine."""
         return os.path.realpath(self._root + path)
 
     def exists(self, path: str) -> bool:
-        """Whether there is such a file, folder or node."""
+        """Whether this file, folder or node exists."""
         return os.path.lexists(self._root + path)
 
     def is_accessible(self, path: str) -> bool:
-        """Whether it may be read and written; asked by its mode, as opening could wake a GPU."""
+        """Whether it may be read and written; checked by its mode, as opening could wake a GPU."""
         return os.access(self._root + path, os.R_OK | os.W_OK)
 
     def target(self, path: str) -> SafeText | None:
@@ -68,7 +68,7 @@ class Check(Struct, frozen=True, kw_only=True):
 
 
 def worst(checks: Iterable[Check]) -> Verdict:
-    """Return the worst verdict, PASS when there is none."""
+    """Return the worst verdict, PASS if there is none."""
     return max((check.verdict for check in checks), key=_ORDER.index, default="PASS")
 
 
@@ -78,7 +78,7 @@ def passed(topic: str, finding: str) -> Check:
 
 
 def warned(topic: str, finding: str, advice: str | None = None) -> Check:
-    """Return a check that found something which limits what can be seen or done."""
+    """Return a check that found a limit on what can be seen or done."""
     return Check(topic=topic, verdict="WARN", finding=finding, advice=advice)
 
 

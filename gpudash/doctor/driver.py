@@ -41,7 +41,7 @@ _IN_A_CONTAINER = {
     _NOT_FOUND: "start it with --gpus all: NVIDIA's container toolkit brings the library in",
     _UNKNOWN: "start it again; `systemctl daemon-reload` on the host does this to containers",
 }
-"""What to do where the host has the driver."""
+"""What to do if the host has the driver."""
 
 
 class DriverReport(Struct, frozen=True, kw_only=True):
@@ -93,7 +93,7 @@ def _refusal(error: DriverError, machine: Machine) -> Check:
 
 
 def _loaded(machine: Machine) -> SafeText | None:
-    """Return the file that NVML was loaded from, None if there was none."""
+    """Return the file that NVML was loaded from, None if there is none."""
     for line in (machine.read("/proc/self/maps") or "").splitlines():
         path = line.partition("/")[2]
         if _LIBRARY in path:
@@ -140,7 +140,7 @@ def _answer(gpus: Sequence[Device], seconds: float) -> Check:
     if not count:
         return failed("GPUs", "the driver knows none", "see: sudo dmesg | grep -i nvrm")
     finding = f"{counted(count, 'GPU')}, read in {seconds:.2f} s"
-    # One that does not answer has a check of its own.
+    # One that does not answer has its own check.
     if seconds <= _SLOW_SECONDS or any(gpu.state == "not-answering" for gpu in gpus):
         return passed("GPUs", finding)
     advice = "another program or a failing GPU may block the driver: " + _KERNEL_LOG
@@ -192,7 +192,7 @@ def _mig(gpus: list[Device], devices: Iterable[Device]) -> list[Check]:
 
 
 def _order(snapshot: Snapshot, machine: Machine) -> Check:
-    """Compare CUDA's numbers with NVML's, by the environment that a program would inherit."""
+    """Compare CUDA's numbers with NVML's, in the environment that a program would inherit."""
     topic = "CUDA order"
     seen = visible_devices(machine.environ, snapshot.devices)
     limit = "" if seen.value is None else f"CUDA_VISIBLE_DEVICES={seen.value!r}: "
@@ -226,14 +226,14 @@ def kernel_checks(machine: Machine, *, answers: bool = False) -> list[Check]:
 
 
 def module_version(machine: Machine) -> str | None:
-    """Return the version of the loaded kernel module, None where there is none."""
+    """Return the version of the loaded kernel module, None if there is none."""
     text = machine.read("/proc/driver/nvidia/version") or ""
     found = _VERSION.search(f"{text.partition(chr(10))[0]} ")
     return found[1] if found else machine.read("/sys/module/nvidia/version")
 
 
 def is_wsl(machine: Machine) -> bool:
-    """Whether this is Linux under Windows, which has no module and no nodes of NVIDIA's."""
+    """Whether this is Linux under Windows, which has no NVIDIA module or nodes."""
     return "microsoft" in (machine.read("/proc/version") or "").lower()
 
 
@@ -310,7 +310,7 @@ def _wsl_node(machine: Machine) -> Check:
 
 
 def _fabric(machine: Machine) -> list[Check]:
-    """Check for the manager without which CUDA does not start on GPUs behind NVSwitches."""
+    """Check for the manager that CUDA needs to start on GPUs behind NVSwitches."""
     switches = [gpu for gpu in _on_bus(machine, _BRIDGE) if _driver(machine, gpu) is not None]
     if not switches:
         return []

@@ -1,4 +1,4 @@
-"""What gpudash runs in: container, namespaces, rights, terminal, packages and settings."""
+"""gpudash's environment: container, namespaces, rights, terminal, packages and settings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _HIDEPID = re.compile(r"\bhidepid=(?!0|off)(\w+)")
 _SHARE = "share a folder of the host with a file for each UUID: GPUDASH_LOCK_DIR"
 _SERVICE_SECONDS = 1.0
 _UNWRITTEN_SECONDS = 120.0
-"""Of a history: twice what lies between samples that are kept for long."""
+"""For a history: twice the interval of samples that are kept for long."""
 _MIN_COLUMNS, _MIN_LINES = 80, 24
 _PACKAGES = ("nvidia-ml-py", "msgspec", "psutil", "textual", "plotext", "tomlkit")
 
@@ -106,7 +106,7 @@ def _rights(user: int) -> Check:
 
 
 def service_checks() -> list[Check]:
-    """Return the check of the service whose samples all gpudash of this host share, if any."""
+    """Return the check of the service that all gpudash of this host share, if any."""
     topic, path = "service", service_socket()
     if not path:
         return []
@@ -127,10 +127,9 @@ def service_checks() -> list[Check]:
 
 
 def history_checks() -> list[Check]:
-    """Return the check of what the service remembers, if it keeps a history.
+    """Return the check of the service's history, if it keeps one.
 
-    All segments are opened; of what is in them that is read which a search for the last sample
-    reads.
+    All segments are opened, but only the parts are read that a search for the last sample needs.
     """
     topic, path = "history", service_socket()
     try:
@@ -162,7 +161,7 @@ def history_checks() -> list[Check]:
 
 
 def _segment(source: ServiceSegments, name: str) -> tuple[int, bool]:
-    """Return the bytes of a segment, and whether it begins as one; raises as `open` does."""
+    """Return the bytes of a segment, and whether its beginning is valid; raises like `open`."""
     try:
         descriptor = source.open(name)
     except FileNotFoundError:
@@ -175,7 +174,7 @@ def _segment(source: ServiceSegments, name: str) -> tuple[int, bool]:
 
 
 def lease_check(machine: Machine, devices: Sequence[Device]) -> Check:
-    """Check whether `gpudash run` can lease devices by what it locks."""
+    """Check whether `gpudash run` can lease devices, by the files that it locks."""
     why, is_inside = no_leases(devices), container(machine) is not None
     if why is not None:
         advice = "as root: an empty file for each UUID that gpudash -L lists, in GPUDASH_LOCK_DIR"
@@ -241,7 +240,7 @@ def _characters(environ: Mapping[str, str], utf8: bool) -> Check:
 
 
 def installation_checks(mistakes: Sequence[str]) -> list[Check]:
-    """Return the checks of the packages, and of the settings with the given mistakes."""
+    """Return the checks of the packages, and of the settings with these mistakes."""
     return [_packages(), *_bytecode(), *_settings(mistakes)]
 
 
@@ -256,7 +255,7 @@ def _packages() -> Check:
 
 
 def _bytecode() -> list[Check]:
-    """Check for modules without bytecode: Python has just imported them and could write none."""
+    """Check for modules without bytecode: Python has just imported them but could not write it."""
     specs = [
         module.__spec__
         for name, module in sys.modules.items()
@@ -265,7 +264,7 @@ def _bytecode() -> list[Check]:
     missing = [spec for spec in specs if spec.cached and not os.path.exists(spec.cached)]
     if not missing:
         return []
-    # With the packages beside it, which were installed in the same way.
+    # Including the packages beside it, which were installed in the same way.
     folder = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
     command = shlex.join([sys.executable, "-m", "compileall", "-q", folder])
     finding = (

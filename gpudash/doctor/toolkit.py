@@ -1,4 +1,4 @@
-"""CUDA's own software: toolkits and cuDNN, found where they are installed by custom."""
+"""CUDA's own software: toolkits and cuDNN, found in their usual locations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LIBRARY_FOLDERS = (
 
 
 def checks(machine: Machine, cuda_driver_version: str | None) -> list[Check]:
-    """Return which toolkit and cuDNN there are, and whether the driver is new enough for them."""
+    """Return which toolkit and cuDNN exist, and whether the driver is new enough for them."""
     toolkits = _toolkits(machine)
     return [_toolkit(toolkits, cuda_driver_version), _cudnn(machine, list(toolkits))]
 
@@ -88,7 +88,7 @@ def _library_folders(machine: Machine, toolkits: list[str]) -> list[str]:
 
 
 def _cudnn_version(machine: Machine, folder: str) -> str | None:
-    """Return the version by the header beside a library, or by the longest name of its file."""
+    """Return the version from the header beside a library, or from the longest name of its file."""
     names = [found[1] for found in map(_LIBRARY.fullmatch, machine.names(folder)) if found]
     if not names:
         return None
