@@ -1,4 +1,4 @@
-"""argv -> one command; errors are printed and exit statuses set only here."""
+"""From argv to one command; errors are printed and exit statuses set only here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpudash.system.imports import import_argparse
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run gpudash and exit with its status."""
-    # Nearly all of a one-shot is importing, in which there is no garbage.
+    # Most of a one-shot's time is importing, which makes no garbage.
     gc.disable()
     # Ctrl-C ends it at once and silently, also within a call that never returns; a caller may
     # ignore it.
@@ -45,9 +45,9 @@ def exit_with(run: Callable[[], int]) -> NoReturn:
     except (OSError, MemoryError, RuntimeError) as error:
         if not is_exhausted(error):
             raise
-        # At once: what was half made, such as an event loop, complains when it is released.
+        # At once, as half-made objects such as an event loop complain when released.
         os._exit(_report(ResourceError(error)))
-    # A thread of this process may hang in a driver call: nothing more is waited for.
+    # A thread of this process may hang in a driver call: wait for nothing more.
     os._exit(status)
 
 
@@ -72,7 +72,7 @@ def _run(argv: list[str]) -> int:
             raise UsageError(f"-f {options.filename} is the file of --replay: name another")
         terminal.redirect(options.filename)
     status: int = options.run(options)
-    # What was printed may be nothing.
+    # Possibly nothing was printed.
     terminal.empty_file()
     return status
 
@@ -85,7 +85,7 @@ def _is_same_file(path: str, other: str | None) -> bool:
 
 
 def _reopen_standard_streams() -> None:
-    """Open /dev/null as those of descriptors 0 to 2 that are closed, so that no file takes them."""
+    """Open /dev/null for closed descriptors from 0 to 2, so that no file takes them."""
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)

@@ -1,4 +1,4 @@
-"""gpudash from Python: what `import gpudash` offers, and nothing else is public."""
+"""gpudash from Python: only the names in `import gpudash` are public."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpudash.model.snapshot import Snapshot
 
 Gpus = int | str | Iterable[int | str] | None
-"""Which GPUs: `0`, `"0,2-3"`, or indices, UUID prefixes and PCI bus ids each; None for all."""
+"""GPUs: `0`, `"0,2-3"`, or a list of indices, UUID prefixes and PCI bus ids; None for all."""
 
 _WAIT_SECONDS = 1.0
 _WINDOW_SECONDS = 2.0
@@ -29,14 +29,14 @@ def snapshot(
 ) -> Snapshot:
     """Return the state of this host's GPUs and their processes, as `gpudash --once --json` does.
 
-    It is read in a child: a driver that hangs costs `timeout` seconds of silence, and a GPU that
-    does not answer is in the result with that state. `demo` names a simulated host. Raises
-    GpudashError, with an `exit_status`, where there is no answer at all.
+    A child reads it: a driver that hangs costs at most `timeout` seconds, and a GPU that does not
+    answer is in the result with that state. `demo` names a simulated host. Raises GpudashError,
+    with an `exit_status`, if there is no answer at all.
     """
     command = [*_command(demo, gpus), "--once", "--timeout", f"{timeout:g}"]
-    # With this variable gpudash shows many hosts.
+    # With this variable, gpudash would show many hosts.
     environ = {name: text for name, text in os.environ.items() if name != "GPUDASH_PROMETHEUS"}
-    # Killed where the handler of a signal raises; one that is being started ends by its timeout.
+    # Killed if a signal handler raises; one that is just starting ends by its timeout.
     child = subprocess.run(
         command, env=environ, stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
@@ -48,10 +48,10 @@ def snapshot(
 def stream(
     interval: float = 1.0, demo: str | None = None, gpus: Gpus = None
 ) -> Generator[Snapshot, None, None]:
-    """Yield a snapshot every `interval` seconds, as `gpudash --json` prints them.
+    """Yield a snapshot every `interval` seconds, like the lines of `gpudash --json`.
 
-    The collector, a child, ends with the iterator, and is replaced should it end or hang before:
-    meanwhile nothing is yielded. Raises GpudashError where it never gives a snapshot.
+    The collector, a child, ends with the iterator; if it ends or hangs earlier, it is replaced, and
+    nothing is yielded meanwhile. Raises GpudashError if it never sends a snapshot.
     """
     from gpudash.feed.sampler import LineStream
 
@@ -71,11 +71,11 @@ def pick(
     gpus: Gpus = None,
     demo: str | None = None,
 ) -> tuple[str, ...]:
-    """Return the UUIDs of `count` free GPUs, as `gpudash pick` finds them in two seconds.
+    """Return the UUIDs of `count` free GPUs, found within two seconds as by `gpudash pick`.
 
-    `min_free` is free memory in bytes or as `"20GiB"`, `max_util` a percentage, `model` part of
-    the product name; `linked` GPUs are all connected by NVLink. It takes no lease: another
-    program may pick the same. Raises GpudashError, `exit_status` 75, where there are too few.
+    `min_free` is free memory in bytes or as `"20GiB"`, `max_util` a percentage, `model` part of the
+    product name; `linked` GPUs are all connected by NVLink. It takes no lease: another program may
+    pick the same. Raises GpudashError, `exit_status` 75, if there are too few.
     """
     from gpudash.actions.lease.acquire import own_leases
     from gpudash.actions.lease.choose import choose, require_soon
@@ -109,9 +109,9 @@ def pick(
 
 
 def load(path: str | os.PathLike[str]) -> Generator[Snapshot, None, None]:
-    """Yield the snapshots of a recording, oldest first; lines that are none are left out.
+    """Yield the snapshots of a recording, oldest first, skipping invalid lines.
 
-    Raises GpudashError where the file cannot be read or holds none.
+    Raises GpudashError if the file is unreadable or has none.
     """
     from gpudash.feed.recording.reader import Recording
 
@@ -122,7 +122,7 @@ def load(path: str | os.PathLike[str]) -> Generator[Snapshot, None, None]:
 
 
 def _command(demo: str | None, gpus: Gpus, *, shared: bool = False) -> list[str]:
-    """Return the command that prints snapshots, with `shared` perhaps those of `gpudash serve`."""
+    """Return the command that prints snapshots; with `shared`, maybe those of `gpudash serve`."""
     if isinstance(gpus, Iterable) and not isinstance(gpus, str):
         gpus = ",".join(map(str, gpus))
     chosen = None if gpus is None else str(gpus)
@@ -138,7 +138,7 @@ def _command(demo: str | None, gpus: Gpus, *, shared: bool = False) -> list[str]
 
 
 def _error(text: str, status: int) -> GpudashError:
-    """Return an error of a child that ended with a status, negative for a signal."""
+    """Return the error for a child's exit status, negative for a signal."""
     message = text.strip().rpartition("\n")[2].removeprefix("gpudash: ")
     if status < 0:
         message = message or f"the child ended by {signal.Signals(-status).name}"

@@ -1,4 +1,4 @@
-"""The command line of gpudash: its own options, those that commands share, and parsing it."""
+"""The command line of gpudash: its own options, those shared by commands, and its parsing."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ _SHARED: dict[str, dict[str, Any]] = {
 
 
 def add_shared(parser: argparse.ArgumentParser, *names: str, **helps: str) -> None:
-    """Add options to a command that may stand before its name as well.
+    """Add options to a command that may also precede its name.
 
-    They have no default there, which would undo what stood before the name.
+    They have no default here, which would override what preceded the name.
     """
     for name in names:
         text = helps.get(name.replace("-", "_"), _SHARED[name].get("help"))
@@ -93,12 +93,12 @@ def add_shared(parser: argparse.ArgumentParser, *names: str, **helps: str) -> No
 
 
 def add_sources(parser: argparse.ArgumentParser, demo: str = OPTIONS["demo"]["help"]) -> None:
-    """Add the options of all sources of many hosts to a command, as `add_shared` does."""
+    """Add the options of all sources of many hosts to a command, like `add_shared`."""
     add_shared(parser, *OPTIONS, demo=demo)
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """Return the options of a command line, among them `run`; raises UsageError."""
+    """Return the options of a command line, including `run`; raises UsageError."""
     _refuse_what_is_elsewhere(argv)
     parser = main_parser()
     index = parser.command_index(argv)
@@ -126,10 +126,10 @@ def _refuse_what_is_elsewhere(argv: Sequence[str]) -> None:
     """Raise UsageError for what changes a GPU, or nvidia-smi alone does, with its command."""
     commands, refused = verbs.names(), {*SETTINGS, *VERBS_ELSEWHERE.split(), *_ELSEWHERE}
     before = list(takewhile(lambda word: word not in commands, argv))
-    # Who asks for help gets it, whatever else is there.
+    # A request for help comes first, whatever else is given.
     if "--help-all" in before or not any(word.partition("=")[0] in refused for word in before):
         return
-    # The options of gpudash alone may have such a word as their value, and nvidia-smi has none.
+    # Options of gpudash alone may have such a word as a value; nvidia-smi has none of them.
     parser = Parser(prog="gpudash", add_help=False)
     _add_options(parser)
     _, words = parser.parse_known_args(parser.spelled_out(before))
@@ -151,7 +151,7 @@ def _take_environment(parser: Parser, options: argparse.Namespace) -> None:
 
 
 def complete_parser() -> ShortHelp:
-    """Return the parser with all commands, of which help, completions and manual are made."""
+    """Return the parser with all commands, for help, completions and manual."""
     parser = _parser()
     commands = parser.add_subparsers(
         title="commands",
@@ -168,7 +168,7 @@ def complete_parser() -> ShortHelp:
 
 
 def main_parser() -> ShortHelp:
-    """Return the parser of what stands before a command, or without one."""
+    """Return the parser of options before a command, or without one."""
     parser = _parser()
     _add_all(parser)
     return parser

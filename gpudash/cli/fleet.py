@@ -1,4 +1,4 @@
-"""Many hosts without a screen: what the options name, one document, or a line per interval."""
+"""Many hosts without a screen: opening their sources, one document, or a line per interval."""
 
 from __future__ import annotations
 
@@ -39,21 +39,22 @@ if TYPE_CHECKING:
     from gpudash.model.snapshot import FindingLevel
 
 _COLLECTOR_NAME = "hosts-collector"
-"""What `ps` calls that of a screen: `pkill gpudash` is for the screen."""
+"""The process name of a screen's collector in `ps`: `pkill gpudash` should hit the screen."""
 _ONCE_SECONDS = 30.0
 _BRIEF_SECONDS, _BRIEF_HOSTS = 2.0, 250
-"""In which so many hosts are known whole, by a server that is not busy; more take far longer."""
+"""Within this time, an idle server knows this many hosts completely; more take far longer."""
 _SAY_WHAT_IS_MISSING = ("table", "json")
 """Formats with a place for warnings."""
 _EAGER_SECONDS, _EAGER_INTERVAL, _EAGER_PAUSE = 15.0, 0.25, 3.0
-"""Seconds after a start or a request in which what arrives is printed at once, and the least
-between two lines then: these, or so many times what the last one took, which is long for
-thousands of hosts, whose answers wait for it."""
+"""For how many seconds after a start or a request arrivals are printed at once, and the minimum
+interval between lines then: this, or this multiple of the time of the last one, which is long for
+thousands of hosts.
+"""
 _DEATH_SECONDS = 0.2
-"""For what the sources started to end."""
+"""For the children of the sources to end."""
 _WAIT_SECONDS = 1.0
 _DATING_SECONDS = 2.0
-"""For what was found to be dated, of which a server tells within milliseconds."""
+"""For findings to get dates, which a server answers within milliseconds."""
 
 
 def interval(options: argparse.Namespace) -> float:
@@ -70,7 +71,7 @@ def command(options: argparse.Namespace) -> list[str]:
 
 
 def environment(options: argparse.Namespace) -> dict[str, str]:
-    """Return the variables of that command: URLs, which may hold a password."""
+    """Return the environment of that command: URLs, which may contain a password."""
     found = {}
     for kind in SOURCES.values():
         if kind.variable is not None and kind.is_asked(options):
@@ -80,12 +81,12 @@ def environment(options: argparse.Namespace) -> dict[str, str]:
 
 
 def check(options: argparse.Namespace) -> None:
-    """Raise UsageError for names, URLs or settings that are not valid."""
+    """Raise UsageError for invalid names, URLs or settings."""
     open_collector(options).close()
 
 
 def open_collector(options: argparse.Namespace) -> Collector:
-    """Return all that the options name as one; raises UsageError."""
+    """Return the collector for the options; raises UsageError."""
     from gpudash.fleet.collector import Collector
 
     known = settings(options)
@@ -100,14 +101,14 @@ def open_collector(options: argparse.Namespace) -> Collector:
 
 
 def stream(options: argparse.Namespace) -> NoReturn:
-    """Print a snapshot per interval, and at once what arrives first, until the reader is gone."""
+    """Print a snapshot per interval, and the first data at once, until the reader is gone."""
     collect(options, has_starter=is_controlled(os.environ))
 
 
 def collect(options: argparse.Namespace, *, has_starter: bool) -> NoReturn:
-    """Do the same; one that has a starter takes intervals and requests from stdin.
+    """Do the same; with a parent, read intervals and requests from stdin.
 
-    It ends with its starter.
+    It ends with its parent.
     """
     terminal.keep_for_ourselves()
     give_back_large()
@@ -156,9 +157,9 @@ def _print_lines(
 
 
 def _advance(collector: Collector, seconds: float, control: int | None = None) -> bool:
-    """Let a collector work for some time; return whether it had something to do before the end.
+    """Let a collector work for some time; return whether it became busy before the end.
 
-    Something has arrived, or is due, such as an attempt to reach a host again.
+    Data have arrived, or something is due, such as another attempt to reach a host.
     """
     seconds = min(seconds, _WAIT_SECONDS)
     until = time.monotonic() + seconds
@@ -170,7 +171,7 @@ def _advance(collector: Collector, seconds: float, control: int | None = None) -
 
 @contextmanager
 def _opened(options: argparse.Namespace) -> Iterator[Collector]:
-    """Give all that the options name as one, whose children end with it whatever ends it."""
+    """Yield the collector for the options; its children end with it in any case."""
     collector = open_collector(options)
     try:
         exit_on_signals()
@@ -180,7 +181,7 @@ def _opened(options: argparse.Namespace) -> Iterator[Collector]:
 
 
 class Printed:
-    """What is printed of the sources: merged, judged, and only what fits --where."""
+    """The printed snapshot: merged, judged, and filtered by --where."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         from gpudash.fleet.event_log import Log
@@ -190,15 +191,15 @@ class Printed:
         self._fits = fits(options)
         self.log = Log()
         self.known: tuple[int, float] | None = None
-        """The mark of the events that its reader has."""
+        """Identifies the events that its reader has."""
 
     @property
     def lasting(self) -> Lasting:
-        """What sources are to date of the last snapshot."""
+        """The findings of the last snapshot that sources should date."""
         return self._reducer.lasting
 
     def whole(self, readings: Sequence[Reading]) -> FleetSnapshot:
-        """Return the snapshot of what sources know now, whatever fits."""
+        """Return the snapshot of the sources' present data, without the filter."""
         from gpudash.fleet.collector import is_settled, merge
         from gpudash.fleet.lasting import longest
 
@@ -206,14 +207,14 @@ class Printed:
         return self._reducer.reduce(merge(readings), lasted, is_settled=is_settled(readings))
 
     def of(self, readings: Sequence[Reading]) -> FleetSnapshot:
-        """Return what fits of the snapshot of what sources know now."""
+        """Return the filtered snapshot of the sources' present data."""
         from msgspec.structs import replace
 
         from gpudash.fleet.collector import narrowed
         from gpudash.model.fleet import mark_of
 
         whole = self.whole(readings)
-        # What is still missing of the first answers has not just changed.
+        # Values missing in the first answers have not just changed.
         if all(
             each.at is None and each.is_whole and each.report.state != "starting"
             for each in readings
@@ -240,7 +241,7 @@ def prices(options: argparse.Namespace) -> Prices:
 
 
 def fits(options: argparse.Namespace) -> Fits | None:
-    """Return whether a GPU is to be shown, None for all; raises FilterError."""
+    """Return the test of whether a GPU is shown, None for all; raises FilterError."""
     if options.where is None:
         return None
     from gpudash.fleet.where import where
@@ -254,8 +255,8 @@ def fits(options: argparse.Namespace) -> Fits | None:
 def print_once(options: argparse.Namespace) -> int:
     """Print many hosts once, when all have answered or failed, or after --timeout.
 
-    What says that there is more is printed with the first picture of a Prometheus, unless an
-    option shows that all is to be waited for.
+    A format that can say that there is more prints a Prometheus' first picture, unless an option
+    needs all.
     """
     from gpudash.fleet.collector import is_settled, narrowed
     from gpudash.output import FLEET_FORMATS, Destination
@@ -281,10 +282,9 @@ def print_once(options: argparse.Namespace) -> int:
 
 
 def _collect(options: argparse.Namespace, collector: Collector, *, is_brief: bool) -> list[Reading]:
-    """Return all that can be known, or is when the time is over; or a first picture.
+    """Return all data, or those known by the deadline; or a first picture.
 
-    That of few hosts is all, too: what else there is to know is waited for as long as
-    `rest_seconds` says.
+    For few hosts, the first picture is complete too: further data are awaited for `rest_seconds`.
     """
     from gpudash.feed.instants import Span, parse_instant
     from gpudash.model.fleet import FleetRequest
@@ -306,7 +306,7 @@ def _collect(options: argparse.Namespace, collector: Collector, *, is_brief: boo
 def _dated(
     options: argparse.Namespace, collector: Collector, readings: Sequence[Reading]
 ) -> FleetSnapshot:
-    """Return the snapshot of what sources know, and since when it is so, if they soon can tell."""
+    """Return a snapshot with the start times of findings, if the sources know them soon."""
     from msgspec.structs import replace
 
     view = Printed(options)
@@ -322,12 +322,12 @@ def _dated(
 
 
 def rest_seconds(hosts: int, took: float) -> float:
-    """Return how long the rest is waited for after a first picture that took so many seconds."""
+    """Return how long to wait for the rest after a first picture that took this many seconds."""
     return _BRIEF_SECONDS - took if hosts <= _BRIEF_HOSTS else 0.0
 
 
 def _settle(collector: Collector, deadline: float) -> bool:
-    """Let a collector work until it knows all that it was asked for; False at the deadline."""
+    """Let a collector work until every query is answered; return False at the deadline."""
     from gpudash.fleet.collector import is_settled
 
     while collector.is_partial() or not is_settled(collector.read()):
@@ -339,12 +339,12 @@ def _settle(collector: Collector, deadline: float) -> bool:
 
 
 def _has_past(options: argparse.Namespace) -> bool:
-    """Whether a source is asked for that knows instants of before."""
+    """Whether a requested source has a past."""
     return any(SOURCES[name].is_asked(options) for name in WITH_PAST)
 
 
 def _in_time(reading: Reading, seconds: float) -> Reading:
-    """Return what a source knows in the end: one that still starts has failed."""
+    """Return a source's final reading: one that is still starting has failed."""
     from msgspec.structs import replace
 
     from gpudash.model.text import clean
@@ -373,7 +373,7 @@ def _recorded(options: argparse.Namespace) -> FleetSnapshot:
 
 
 def _format(options: argparse.Namespace) -> str:
-    """Return the name of the format; raises UsageError for one that many hosts do not have."""
+    """Return the name of the format; raises UsageError for one without many hosts."""
     from gpudash.output import FLEET_FORMATS
 
     if options.json == "gpustat":
@@ -385,9 +385,9 @@ def _format(options: argparse.Namespace) -> str:
 
 
 def exit_status(whole: FleetSnapshot, shown: FleetSnapshot, fail_on: FindingLevel | None) -> int:
-    """Return how well it went: sources that failed, no GPU at all, findings as --fail-on asks.
+    """Return the exit status: for failed sources, no GPU at all, and findings by --fail-on.
 
-    That a filter leaves no GPU is no failure: `whole` is without it, `shown` what is printed.
+    A filter that leaves no GPU is not a failure: `whole` is unfiltered, `shown` is printed.
     """
     if any(source.state == "failed" for source in whole.sources):
         return ExitStatus.UNAVAILABLE

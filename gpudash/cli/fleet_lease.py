@@ -1,7 +1,7 @@
-"""`pick` and `run` over many hosts: which of them has free GPUs, and a lease taken there.
+"""`pick` and `run` over many hosts: those with free GPUs, and a lease taken there.
 
-What is free is seen by the same rules as on this host. Between `pick` and a later start another
-may take the same; `run` cannot lose that race, since the lease is taken on the host itself.
+GPUs are free by the same rules as on this host. Between `pick` and a later start, another user may
+take the same; `run` cannot lose that race, since the lease is taken on the host itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gpudash.model.snapshot import Snapshot
 from gpudash.system import terminal
 
 _ANSWER_SECONDS, _MAX_WAIT_SECONDS = 15.0, 1.0
-# 75 of the command itself must not start it a second time, elsewhere.
+# A 75 of the command itself must not start it again on another host.
 _ONCE = '"$@"; s=$?; [ "$s" -eq 75 ] && exit 1; exit "$s"'
 
 
@@ -42,9 +42,9 @@ class Offer(NamedTuple):
 
 
 def offers(options: argparse.Namespace, request: GpuRequest) -> list[Offer]:
-    """Return the hosts that have the GPUs, the one first on which the fewest others are free.
+    """Return the hosts that have the GPUs, those with the fewest other free ones first.
 
-    That keeps whole hosts for those who need them. Why the others have none is on stderr.
+    That keeps whole hosts for users who need them. Why the others have none is printed to stderr.
     """
     found: list[Offer] = []
     answers = list(_ask(options))
@@ -57,14 +57,14 @@ def offers(options: argparse.Namespace, request: GpuRequest) -> list[Offer]:
             if choice.devices:
                 found.append(Offer(asked.host, choice.devices, choice.fit - request.count))
                 continue
-            # Who holds each GPU would be a page for many hosts: ask one of them for it.
+            # Holders of GPUs on many hosts would fill a page: ask one host for its own.
             why = choice.shortage if len(answers) == 1 else choice.shortage.partition(": ")[0]
         terminal.write_message(f"gpudash: {asked.host}: {why}\n")
     return sorted(found, key=lambda offer: offer.left)
 
 
 def print_offers(options: argparse.Namespace, request: GpuRequest) -> int:
-    """Print a host and its GPUs a line, the best first; 75 where there is none."""
+    """Print a line per host with its GPUs, the best first; return 75 if there is none."""
     found = offers(options, request)
     for offer in found:
         terminal.write_text(f"{offer.host} {visible_devices(offer.devices, options.names)}\n")
@@ -96,7 +96,7 @@ def run_there(
 
 
 class _Asked(Supervisor[Snapshot]):
-    """A host, and what it has answered so far."""
+    """A host, and its answers so far."""
 
     def __init__(self, host: str, argv: Sequence[str], interval: float, keep: int) -> None:
         limits = Limits(retry=_ANSWER_SECONDS)
@@ -107,7 +107,7 @@ class _Asked(Supervisor[Snapshot]):
         self.is_over = False
 
     def take(self) -> None:
-        """Take what has arrived; it is over with enough samples, an error or too late."""
+        """Read what has arrived; finish after enough samples, an error or the time limit."""
         self.samples.extend(each.snapshot for each in self.advance())
         if self.failure is not None and not self.is_running:
             self.why = str(self.failure)
@@ -120,7 +120,7 @@ class _Asked(Supervisor[Snapshot]):
 
 
 def _ask(options: argparse.Namespace) -> Iterator[_Asked]:
-    """Yield every host with its samples, or why there are none, in the order named."""
+    """Yield every host with its samples, or why there are none, in the given order."""
     known = settings(options).fleet
     interval, keep = sampling(options.window)
     asked = []

@@ -1,4 +1,4 @@
-"""The screen of many hosts; one that is entered has the overview that a local one has."""
+"""The screen of many hosts; an entered host has the overview of a local one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
     require_terminal("gpudash --once with the same options")
     argv, environ = fleet.command(options), fleet.environment(options)
     seconds = fleet.interval(options)
-    # Errors in options that only the collector would find, while there is no screen yet.
+    # Errors in options that only the collector would find, before there is a screen.
     fleet.fits(options)
     fleet.check(options)
 
@@ -58,7 +58,7 @@ def show(
     start_collecting: Callable[[], Callable[[float], Feed[FleetSnapshot]]],
     what: str = "asking hosts",
 ) -> int:
-    """Show the snapshots of a feed and the hosts that are entered, until the user leaves."""
+    """Show the snapshots of a feed and the hosts entered, until the user leaves."""
     give_back_large()
 
     def first_page(feed: Feed[FleetSnapshot]) -> Page:
@@ -78,7 +78,7 @@ def show(
         return remote.open_feed(options, host.name, interval)
 
     def reaches(host: FleetHost) -> bool:
-        # As far as its name shows.
+        # Judging by its name alone.
         return options.demo is None and remote.is_name(host.name)
 
     return watch.show_page(

@@ -1,4 +1,4 @@
-"""`gpudash --help`: what people need, on one screen; `--help-all` is the rest."""
+"""`gpudash --help`: the essentials on one screen; `--help-all` has the rest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpudash.cli.parser import Parser
 from gpudash.system import terminal
 
 ABOUT = "A terminal dashboard for NVIDIA GPUs: who holds each one, and why it is slow."
-"""What gpudash is, in a sentence."""
+"""A one-sentence description of gpudash."""
 _PAGE = """\
 {about}
 
@@ -66,7 +66,7 @@ class ShortHelp(Parser):
 
 
 class Printing(argparse.Action):
-    """An option that prints something, and ends."""
+    """An option that prints something and exits."""
 
     def __init__(self, **declared: Any) -> None:
         super().__init__(nargs=0, default=argparse.SUPPRESS, **declared)
@@ -77,7 +77,7 @@ class Printing(argparse.Action):
         parser.exit()
 
     def text(self, parser: argparse.ArgumentParser) -> str:
-        """Return what is printed."""
+        """Return the text to print."""
         raise NotImplementedError
 
 
@@ -90,7 +90,7 @@ class Version(Printing):
 
 
 class QueryFields(Printing):
-    """Prints what a query takes: --help-query-gpu."""
+    """Prints the fields of a query: --help-query-gpu."""
 
     def text(self, parser: argparse.ArgumentParser) -> str:
         """Return a line per field, with its other names."""

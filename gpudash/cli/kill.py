@@ -1,6 +1,6 @@
 """A kill on the shell: shows what it affects, asks, signals, and reports the result.
 
-Imported once gpudash is known not to be read-only: this is what can signal.
+Imported once gpudash is known not to be read-only, as it can signal.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _POLL_SECONDS = 0.05
 _MAX_LINE = 1000
 
 _END_SECONDS = 1.0
-"""No progress is shown of a shorter wait for the end."""
+"""A shorter wait for the exit shows no progress."""
 
 _MEMORY_SECONDS = 3.0
-"""The same of the wait for memory, which the driver releases later and samples show later still."""
+"""The same for memory, which the driver releases later and samples show later still."""
 
 _AUDIT_SECONDS = 1.0
 """Limit on writing the audit record after Ctrl-C; there is none otherwise."""
@@ -51,11 +51,11 @@ def kill(
     show_secrets: bool,
     timeouts: Timeouts,
 ) -> int:
-    """Signal processes that use GPUs; returns 0 if all ended or `signal` ends none.
+    """Signal processes that use GPUs; return 0 if all ended, or if `signal` does not end any.
 
-    `collector` is the command that asks the driver, in a child since that may hang. Raises
-    UsageError for an invalid PID or signal and without a terminal to ask on, ActionError when
-    nothing can be signalled at all.
+    `collector` is the command that queries the driver, in a child since it may hang. Raises
+    UsageError for an invalid PID or signal and without a terminal to ask on, ActionError if nothing
+    can be signalled at all.
     """
     names, chosen = list(dict.fromkeys(map(parse_name, pids))), find_signal(signal)
     if not yes and not os.isatty(0):
@@ -90,9 +90,9 @@ def _cut(text: str) -> str:
 
 
 def _is_agreed(asks: Question, dangerous: Sequence[int], *, yes: bool) -> bool:
-    """Print and ask the question; `yes` answers for plain jobs only.
+    """Print and ask the question; `yes` answers only for plain jobs.
 
-    Raises UsageError where a dangerous one needs an answer and there is no terminal.
+    Raises UsageError if a dangerous one needs an answer and there is no terminal.
     """
     terminal.write_lines(_cut(line.text) for line in (*asks.facts, *asks.processes))
     if dangerous and not os.isatty(0):
@@ -116,7 +116,7 @@ def signal_and_report(
     latest: Callable[[], Snapshot],
     timeouts: Timeouts,
 ) -> bool:
-    """Signal all, wait, and print the result; returns whether all went well.
+    """Signal all, wait, and print the result; return whether all went well.
 
     Ctrl-C ends the wait with a line about what was sent.
     """
@@ -134,7 +134,7 @@ def signal_and_report(
                 )
                 wait_for_reader(pause)
             except KeyboardInterrupt:
-                # The terminal has put ^C where the line would begin.
+                # The terminal has echoed ^C at the start of the line.
                 start = "\n" if terminal.progress_is_shown() else ""
                 terminal.write_message(f"{start}gpudash: {describe_unfinished(kill)}\n")
                 raise
@@ -147,9 +147,9 @@ def signal_and_report(
 
 @contextmanager
 def ctrl_c_deferred() -> Iterator[Callable[[float], None]]:
-    """Block Ctrl-C everywhere but in the `pause` that this gives.
+    """Block Ctrl-C except in the `pause` that this yields.
 
-    Nothing that is sent or printed is cut off by it. A caller's SIG_IGN stays in force.
+    It thus never interrupts sending or printing. A parent's SIG_IGN stays in force.
     """
     is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     interrupt: set[signal.Signals] = set() if is_ignored else {signal.SIGINT}
@@ -162,13 +162,13 @@ def ctrl_c_deferred() -> Iterator[Callable[[float], None]]:
     try:
         yield pause
     finally:
-        # One that came too late to end the wait is not for what comes after it.
+        # One that came too late to end the wait must not affect anything later.
         signal.sigtimedwait(interrupt, 0)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def wait_for_reader(pause: Callable[[float], None]) -> None:
-    """Wait until stdout takes a result: a pipe that is full may never do so."""
+    """Wait until stdout accepts the result: a full pipe may never do so."""
     stdout = poll()
     stdout.register(1, POLLOUT)
     while not stdout.poll(0):
@@ -176,14 +176,14 @@ def wait_for_reader(pause: Callable[[float], None]) -> None:
 
 
 class _WaitNotice:
-    """Shows what is waited for, once that has lasted for a moment."""
+    """Shows what is awaited, once that has lasted for a moment."""
 
     def __init__(self, pause: Callable[[float], None]) -> None:
         self._pause = pause
         self._text, self._due, self._delay = "", 0.0, _END_SECONDS
 
     def begin(self, text: str) -> None:
-        """Set what is waited for: the end, then the memory."""
+        """Set what is awaited: the exit, then the memory."""
         self._text, self._due = text, time.monotonic() + self._delay
         self._delay = _MEMORY_SECONDS
 
@@ -205,7 +205,7 @@ def _result_lines(report: KillReport) -> Iterator[str]:
 
 
 def _newest(sampler: Sampler) -> Snapshot:
-    """Return the last sample there is; the result is worth printing without a newer one."""
+    """Return the last sample; the result is worth printing without a newer one."""
     with suppress(GpudashError):
         sampler.poll(0)
     return sampler.samples[-1]

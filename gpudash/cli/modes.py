@@ -1,6 +1,6 @@
-"""What gpudash does without a command: show the screen, or print what its options request."""
+"""gpudash without a command: show the screen, or print what its options request."""
 
-# Annotations are not postponed: NamedTuple would compile each of them, at every start.
+# Annotations are not postponed: NamedTuple would compile each of them at every start.
 from argparse import Action, Namespace
 from collections.abc import Callable
 from importlib import import_module
@@ -21,13 +21,13 @@ _PROCESSES = frozenset({"filter", "sort", "user", "pid"})
 
 
 class Mode(NamedTuple):
-    """A mode: when it is selected, which options have an effect in it, and what runs it."""
+    """A mode: when it is selected, which options affect it, and what runs it."""
 
     name: str
-    """What errors call it."""
+    """Its name in errors."""
     is_selected: Callable[[Namespace], bool]
     takes: frozenset[str]
-    """Names of options as in the namespace; any other given one is an error."""
+    """Names of its options in the namespace; any other given option is an error."""
     run: Callable[[Namespace], int]
 
 
@@ -38,7 +38,7 @@ def is_fleet(options: Namespace) -> bool:
 
 
 def _prints_fleet_once(options: Namespace) -> bool:
-    # Of an instant there is one document.
+    # An instant has a single document.
     is_asked = options.once or options.format is not None or options.at is not None
     return is_fleet(options) and (is_asked or (options.json is None and not terminal.is_terminal()))
 
@@ -49,7 +49,7 @@ def find(options: Namespace) -> Mode:
 
 
 def hint(option: Action, mode: Mode) -> str:
-    """Return where an option has an effect, for the error of one that has none; may be empty."""
+    """Return where an option has an effect, for the error of an ineffective one; may be empty."""
     if option.dest == "filter" and mode in _OF_FLEET:
         return ": --where 'state:lost' is that of many hosts"
     takers = [mode.name for mode in MODES if option.dest in mode.takes]
@@ -64,7 +64,7 @@ def _print_schema(_options: Namespace) -> int:
 
     from gpudash.model import fleet, report, wire
 
-    # A line is one of them.
+    # A line is any of them.
     one, *others = wire.json_schema(), fleet.json_schema(), report.json_schema()
     either = {"anyOf": [{"$ref": each.pop("$ref")} for each in (one, *others)]}
     for each in others:
@@ -76,15 +76,15 @@ def _print_schema(_options: Namespace) -> int:
 def _by_option(
     name: str, dest: str, takes: frozenset[str], run: Callable[[Namespace], int]
 ) -> Mode:
-    """Return the mode that one option selects, which it takes."""
+    """Return the mode selected by one option."""
     is_given = lambda options: getattr(options, dest) not in (None, False)  # noqa: E731
     return Mode(name, is_given, takes | {dest}, run)
 
 
 def _calling(module: str, function: str, *, msgspec: bool = True) -> Callable[[Namespace], int]:
-    """Return what calls a function of a module that is imported only then.
+    """Return a function that imports a module and calls its function.
 
-    Without `msgspec` what it imports does without, or is imported in a child or behind a picture.
+    Without `msgspec`, its imports do not need that, or happen in a child or behind a picture.
     """
 
     def run(options: Namespace) -> int:
@@ -119,7 +119,7 @@ _OF_FLEET = (
     ),
 )
 OF_ANY_FLEET = frozenset().union(*(mode.takes for mode in _OF_FLEET)) - _SOURCES - {"replay", "at"}
-"""Options that have an effect on many hosts, other than those that say where they are from."""
+"""Options that affect many hosts, other than those that choose the source."""
 
 MODES = (
     _by_option("--json-schema", "json_schema", frozenset({"filename"}), _print_schema),
@@ -172,4 +172,4 @@ MODES = (
         _calling("watch", "run", msgspec=False),
     ),
 )
-"""All modes; the first that is selected runs."""
+"""All modes; the first one selected runs."""

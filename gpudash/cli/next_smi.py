@@ -9,13 +9,13 @@ from contextlib import suppress
 PROGRAM = "nvidia-smi"
 
 _HANDED_ON = "GPUDASH_HANDED_ON"
-"""Set where another nvidia-smi was started: one that starts gpudash again must not be again."""
+"""Set when another nvidia-smi was started, so that one that starts gpudash is not started again."""
 _BEGINNING = 1024
-"""Bytes of a file in which a script that starts gpudash names it."""
+"""Bytes of a script within which it names gpudash if it starts that."""
 
 
 def is_ours(path: str) -> bool:
-    """Whether a program, or what a link leads to, starts gpudash."""
+    """Whether a program, or the target of a link, starts gpudash."""
     try:
         with open(path, "rb") as file:
             return b"gpudash" in file.read(_BEGINNING)
@@ -32,7 +32,7 @@ def programs() -> Iterator[str]:
 
 
 def become(words: Sequence[str]) -> None:
-    """Become the first nvidia-smi in PATH that is not gpudash; return where there is none."""
+    """Become the first nvidia-smi in PATH that is not gpudash; return if there is none."""
     if _HANDED_ON in os.environ:
         return
     for path in programs():

@@ -1,6 +1,6 @@
-"""What reads the driver once, in a child that is abandoned where the driver hangs.
+"""Reading the driver once, in a child that is abandoned if the driver hangs.
 
-The child imports what it needs, so that the process that is forked stays small.
+The child imports what it needs, so that the forked process stays small.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def everything() -> set[str]:
-    """Return all that a document may hold of devices, but what only its own command prints."""
+    """Return all fields of devices in documents, but those that only their own command prints."""
     from gpudash.model.details import ON_REQUEST
     from gpudash.model.device import Device
 
@@ -162,7 +162,7 @@ def _source(
 def _print_state(
     source: HostSource, options: argparse.Namespace, choice: ProcessChoice | None
 ) -> int:
-    """Print the state; a GPU that is out of order decides the exit status before --fail-on."""
+    """Print the state; a GPU out of order takes precedence over --fail-on for the exit status."""
     from gpudash.analysis.health.engine import Diagnosis
     from gpudash.analysis.health.findings import acknowledged_gpus
     from gpudash.analysis.selection import select
@@ -170,7 +170,7 @@ def _print_state(
     gpus = gpu_selectors(options)
     snapshot = sample(source)
     if snapshot.findings is None:
-        # A recorded sample has findings, which took into account what came before it.
+        # A recorded sample has findings that take earlier samples into account.
         snapshot = Diagnosis(acknowledged(options)).examine(snapshot)
     snapshot = select(snapshot, gpus)
     _write(snapshot, options, choice)
@@ -180,7 +180,7 @@ def _print_state(
 
 
 def _write(snapshot: Snapshot, options: argparse.Namespace, choice: ProcessChoice | None) -> None:
-    """Print a snapshot, with the processes chosen; a table still says what all of them use."""
+    """Print a snapshot with the chosen processes; totals of a table are still of all."""
     from gpudash.output import FORMATS, Destination
 
     name, rows = _format(options), choice.rows(snapshot) if choice else None
@@ -225,16 +225,16 @@ def _format(options: argparse.Namespace) -> str:
 
 
 def sample(source: HostSource) -> Snapshot:
-    """Return the host as it is; raises DriverError where the driver cannot even be opened."""
+    """Return the host's state; raises DriverError if the driver cannot even be opened."""
     snapshot = source.sample()
     refuse_silence(snapshot, "nvml")
     return snapshot
 
 
 def chosen(snapshot: Snapshot, options: argparse.Namespace) -> Snapshot:
-    """Return a snapshot with the GPUs of -i that are there; raises GpudashError where none is.
+    """Return a snapshot with the existing GPUs of -i; raises GpudashError if there are none.
 
-    `options.choose` does that in its place: for nvidia-smi, which fails where one is lost.
+    `options.choose` overrides this: nvidia-smi fails if one is lost.
     """
     from gpudash.analysis.selection import select_existing
 
@@ -244,14 +244,14 @@ def chosen(snapshot: Snapshot, options: argparse.Namespace) -> Snapshot:
 
 
 def refuse_silence(snapshot: Snapshot, source: str) -> None:
-    """Raise DriverError if the driver was silent to what `source` names."""
+    """Raise DriverError if the driver did not answer about `source`."""
     for fault in snapshot.errors:
         if fault.source == source and fault.code == ExitStatus.NO_ANSWER:
             raise _unanswered(fault.message)
 
 
 def refuse_silent_gpus(devices: Iterable[Device]) -> None:
-    """Raise DriverError, 10, where a GPU did not answer."""
+    """Raise DriverError, 10, if a GPU did not answer."""
     from gpudash.analysis.labels import index_ranges
 
     silent = [device for device in devices if device.state == "not-answering"]
@@ -264,11 +264,11 @@ def refuse_silent_gpus(devices: Iterable[Device]) -> None:
 def exit_status(
     snapshot: Snapshot, *, with_topology: bool = True, acknowledged: Set[int] = frozenset()
 ) -> int:
-    """Return nvidia-smi's status for what was printed: 15 or 16 when a GPU is out of order.
+    """Return nvidia-smi's status for the output: 15 or 16 if a GPU is out of order.
 
-    6, NVML's "not found", when there is none; NVML's number where one answers with an error.
-    Raises DriverError, 10, where a GPU did not answer or, with `with_topology`, its links could
-    not be read. GPUs whose indices are `acknowledged` may be out of order.
+    6, NVML's "not found", if there is none; NVML's number if one answers with an error. Raises
+    DriverError, 10, if a GPU did not answer or, with `with_topology`, its links could not be read.
+    GPUs whose indices are `acknowledged` may be out of order.
     """
     if not snapshot.devices:
         return ExitStatus.NO_GPU

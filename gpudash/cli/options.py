@@ -1,4 +1,4 @@
-"""What options and environment mean to every command."""
+"""The meaning of options and environment, common to all commands."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ QUERIES = {
     "supported-clocks": "of clocks that can be set",
     "accounted-apps": "of processes of before, where accounting is on",
 }
-"""nvidia-smi's queries, and what they print values of."""
+"""nvidia-smi's queries, and the subjects of their values."""
 
 
 def refuse(options: argparse.Namespace, names: Iterable[str], where: str) -> None:
     """Raise UsageError for the first of these options, as in the namespace, that was given.
 
-    `where` is what it does not go with, and perhaps why.
+    `where` is what it cannot be combined with, and maybe why.
     """
     for name in names:
         if getattr(options, name, None) not in (None, False):
@@ -56,7 +56,7 @@ _LIVE_ONLY = (
 
 
 def check_recording(options: argparse.Namespace) -> None:
-    """Raise UsageError for options that have no effect on a recording, if one is asked for."""
+    """Raise UsageError for options without effect on a recording, if one is requested."""
     if options.replay is not None:
         refuse(options, _LIVE_ONLY, "--replay")
     elif options.at is not None:
@@ -66,12 +66,12 @@ def check_recording(options: argparse.Namespace) -> None:
 
 
 def is_recorded(options: argparse.Namespace) -> bool:
-    """Whether a command about one host is about a recording, or the history of this host."""
+    """Whether a command about one host uses a recording, or the history of this host."""
     return options.replay is not None or options.at is not None
 
 
 def open_recording(file: str | None, *, is_coarse: bool = False) -> Recording:
-    """Return a recording, or the history of this host if None, a coarse one for long times.
+    """Return a recording, or this host's history if None; a coarse one for long spans.
 
     Raises GpudashError.
     """
@@ -102,7 +102,7 @@ def settings(options: argparse.Namespace) -> Settings:
 
 
 def acknowledged(options: argparse.Namespace) -> Callable[[], InForce]:
-    """Return the reader of what is acknowledged: in the file of the settings, else the user's."""
+    """Return the reader of acknowledgements: in the settings' file, else the user's own."""
     from gpudash.analysis.health.acknowledged import Acknowledged
 
     is_demo = options.demo is not None
@@ -112,7 +112,7 @@ def acknowledged(options: argparse.Namespace) -> Callable[[], InForce]:
 
 
 def may_acknowledge(options: argparse.Namespace) -> bool:
-    """Whether there may be such a file, without what reading it imports."""
+    """Whether such a file may exist, without importing what reads it."""
     file = b"" if options.no_config else read_start(settings_file(), _SETTINGS_BYTES) or b""
     try:
         own = os.path.join(state_folder(), ACKNOWLEDGED)
@@ -141,14 +141,14 @@ def query_name(query: str) -> str:
 ADMINISTRATOR_FILE = "/etc/gpudash/config.toml"
 """Its `read_only = true` disables signals for all users of a host."""
 
-# What `python -m gpudash` does, except for looking for modules in the current directory first,
-# where a stranger may have put some.
+# Like `python -m gpudash`, but without searching the current directory first, where anyone
+# may have put modules.
 _COLLECTOR = (
     "import sys; sys.path[0:1] = []; sys.path.append(sys.argv.pop(1)); "
     "from gpudash.cli import main; main()"
 )
 _HOME = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
-"""The folder that gpudash is installed in."""
+"""The folder in which gpudash is installed."""
 
 
 def gpu_selectors(options: argparse.Namespace) -> Sequence[str]:
@@ -166,9 +166,9 @@ def collector_words() -> list[str]:
 
 
 def report_words(options: argparse.Namespace) -> list[str] | None:
-    """Return the words of a command that reports the past of what is shown, None for none.
+    """Return the command that reports the past of what is shown, None for none.
 
-    Servers are named in its environment, as they may be with a password.
+    Servers are passed in its environment, as their URLs may contain a password.
     """
     if options.gpu is not None:
         return None
@@ -199,7 +199,7 @@ def source_words(options: argparse.Namespace, kinds: Iterable[SourceKind]) -> li
 def collector_command(options: argparse.Namespace, *, shared: bool = False) -> list[str]:
     """Return the command that streams snapshots of one host; raises UsageError for a fleet.
 
-    What decides reads the driver itself; with `shared` the lines may be those of `gpudash serve`.
+    Decisions need the driver itself; with `shared`, lines may come from `gpudash serve`.
     """
     words = collector_words()
     if not shared or options.fresh:
@@ -233,7 +233,7 @@ def overrides(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def forbids_signals() -> str | None:
-    """Return the file or the variable that forbids signals whatever a user sets, None for none."""
+    """Return the file or the variable that forbids signals for all users, None for none."""
     if _is_read_only(ADMINISTRATOR_FILE):
         return ADMINISTRATOR_FILE
     variable = "GPUDASH_READ_ONLY"
@@ -241,7 +241,7 @@ def forbids_signals() -> str | None:
 
 
 def _is_read_only(path: str) -> bool:
-    """Whether a file forbids signals; one that cannot be read or is not understood does."""
+    """Whether a file forbids signals; one that is unreadable or invalid does."""
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -257,7 +257,7 @@ def _is_read_only(path: str) -> bool:
 
 
 def judgement(findings: Iterable[Finding], fail_on: FindingLevel | None) -> int:
-    """Return the status that --fail-on gives to findings: 1 if a new one is that bad or worse."""
+    """Return the status for findings by --fail-on: 1 if a new one is at least that bad."""
     if fail_on is None:
         return ExitStatus.OK
     from gpudash.analysis.health.levels import FINDING_RANKS
@@ -274,9 +274,9 @@ def has_color() -> bool:
 
 
 def is_ascii(options: argparse.Namespace) -> bool:
-    """Whether only ASCII is to be printed: by --ascii, or where there may be no Unicode.
+    """Whether to print only ASCII: by --ascii, or if Unicode may be unsupported.
 
-    That is where the locale is not UTF-8, or the terminal is plain.
+    That is the case if the locale is not UTF-8, or the terminal is plain.
     """
     names = (os.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
     locale = next((name for name in names if name), "").lower()

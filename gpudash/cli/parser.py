@@ -1,4 +1,4 @@
-"""argparse with errors of one line, and the parsers of commands, imported on demand."""
+"""argparse with one-line errors, and the parsers of commands, imported on demand."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gpudash.model.text import did_you_mean
 from gpudash.system import terminal
 
 _HARMLESS = frozenset({"command", "run", "read_only", "no_config", "ascii"})
-"""Options that are accepted before any command: they restrict it or do not affect it."""
+"""Options accepted before any command: they restrict it or do not affect it."""
 _NUMBER = re.compile(r"-\.?\d")
 _MIN_LIKENESS = 0.7
-"""Minimum likeness of a suggestion, 0 to 1: --sort must not suggest --format."""
+"""Minimum similarity of a suggestion, 0 to 1: --sort must not suggest --format."""
 
 
 class _Formatter(argparse.HelpFormatter):
-    """The layout of the help, for which argparse would load shutil at every start."""
+    """The layout of the help, for which argparse would import shutil at every start."""
 
     def __init__(self, prog: str, **options: Any) -> None:
         super().__init__(prog, **{"width": terminal.width() - 2, **options})
@@ -33,9 +33,9 @@ class Parser(argparse.ArgumentParser):
     is_intermixed = False
     """Whether options may stand between the words of a list."""
     shorthand: tuple[str, str] | None = None
-    """A pattern of words that are short for an option with its value, and what they stand for."""
+    """A pattern of abbreviations of an option with its value, and their replacement."""
     outer: Parser | None = None
-    """That of what stands before the command whose options it parses."""
+    """The parser of options before the command."""
     takes_words = False
     """Whether all words, options too, are for what it runs, as `words`."""
     commands: Collection[Parser] = ()
@@ -60,7 +60,7 @@ class Parser(argparse.ArgumentParser):
         return {name: action for action in self.declared for name in action.option_strings}
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Return the options of all words; raises UsageError for those that nothing takes."""
+        """Return the options of all words; raises UsageError for unknown ones."""
         if self.takes_words:
             options = self.parse_known_args([], namespace)[0]
             options.words = list(args)
@@ -72,9 +72,9 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def command_index(self, words: Sequence[str]) -> int:
-        """Return the index of the first word that is neither an option nor the value of one.
+        """Return the index of the first word that is neither an option nor an option's value.
 
-        The name of a command is no value of an option that goes without one, too.
+        A command's name is not the value of an option whose value is optional.
         """
         index, commands, options = 0, verbs.names(), self.spellings
         while index < len(words) and words[index].startswith("-") and words[index] != "--":
@@ -88,7 +88,7 @@ class Parser(argparse.ArgumentParser):
         return index
 
     def spelled_out(self, words: Sequence[str]) -> list[str]:
-        """Return the words with `--at -30s` as `--at=-30s`, and those of `shorthand` in full.
+        """Return the words with `--at -30s` as `--at=-30s`, and with `shorthand` expanded.
 
         Before Python 3.14, argparse takes a value such as -30s for an option.
         """
@@ -112,7 +112,7 @@ class Parser(argparse.ArgumentParser):
         names = self.spellings
         if self.outer is not None and option in self.outer.spellings:
             return UsageError(f"{option} does not go with {self.prog}")
-        # One that followed a command is not misspelled.
+        # One after a command is not misspelled.
         near = "" if option in names else did_you_mean(option, names, cutoff=_MIN_LIKENESS)
         hint = near or f"see {self.prog} --help"
         return UsageError(f"unrecognized arguments: {' '.join(left)}; {hint}")
@@ -152,7 +152,7 @@ def command_parser(name: str) -> Parser:
 
 
 def declare(parser: Parser, name: str) -> None:
-    """Let a command, which is imported, declare itself to its parser."""
+    """Let an imported command declare itself to its parser."""
     verb = verbs.load(name)
     parser.description = f"{verb.help[0].upper()}{verb.help[1:]}."
     parser.epilog = verb.epilog

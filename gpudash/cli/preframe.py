@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from gpudash.tui.preferences import Preferences
 
 _ENTER = b"\x1b[?1049h\x1b[?25l"
-# To be shown at once; a terminal that does not know these modes ignores them.
+# Shown at once; a terminal that does not know these modes ignores them.
 _SYNC_START, _SYNC_END = b"\x1b[?2026h", b"\x1b[?2026l"
 _LEAVE = b"\x1b[?1049l\x1b[?25h"
 
-# Most collectors have a first snapshot within this wait, while no import takes CPU time from them.
+# Most collectors have a first snapshot within this wait, while no import competes for CPU.
 _FIRST_WAIT_SECONDS = 0.1
 # The import of Textual in pieces, between which the first snapshot may be shown.
 _MODULES = (
@@ -40,8 +40,8 @@ _MODULES = (
     "gpudash.tui.app",
 )
 
-# The style of a word, and of the header's name, in the default theme by the bits of the colours
-# that the terminal has: importing the themes would cost the first pixels.
+# The styles of text and of the header's name in the default theme, by the number of colours:
+# importing the themes would delay the first pixels.
 _STYLES = {
     24: ("0;38;2;118;131;154;48;2;16;20;27", "0;1;38;2;127;178;255;48;2;26;33;44"),
     8: ("0;38;5;102;48;5;233", "0;1;38;5;111;48;5;235"),
@@ -51,7 +51,7 @@ _WITHOUT_COLORS = "0;2", "0;1"
 
 
 def require_terminal(instead: str) -> None:
-    """Raise UsageError with what to use instead, unless a screen can be shown and keys be read."""
+    """Raise UsageError with an alternative, unless a screen can be shown and keys be read."""
     if sys.__stdin__ is None or not (sys.__stdin__.isatty() and os.isatty(1)):
         raise UsageError(f"not a terminal: use {instead}")
     term = os.environ.get("TERM", "")
@@ -62,7 +62,7 @@ def require_terminal(instead: str) -> None:
 
 @contextmanager
 def quiet_terminal() -> Iterator[list[Any]]:
-    """Keep typed keys from being echoed; yield how the terminal was found, and leave it so."""
+    """Keep typed keys from being echoed; yield the terminal's former state, and restore it."""
     import termios
 
     before = termios.tcgetattr(0)
@@ -88,14 +88,14 @@ def quiet_terminal() -> Iterator[list[Any]]:
 
 
 def show_skeleton(columns: int, *, ascii: bool, what: str = "reading GPUs") -> None:
-    """Send the first pixels, and what is being done."""
+    """Send the first pixels, with the present activity."""
     _send(_ENTER + skeleton(columns, os.environ, ascii=ascii, what=what).encode())
 
 
 def skeleton(
     cells: int, environ: Mapping[str, str], *, ascii: bool, what: str = "reading GPUs"
 ) -> str:
-    """Return the background, a header line `cells` wide and what is being done."""
+    """Return the background, a header line `cells` wide and the present activity."""
     word, bar = _STYLES[color_bits(environ)] if allows_color(environ) else _WITHOUT_COLORS
     name = " gpudash"[:cells].ljust(cells)
     patience = f" {what}{'...' if ascii else '…'}"[:cells]
@@ -107,13 +107,13 @@ def first_frame(
 ) -> ScreenBuffer | None:
     """Import the screen and show the first snapshot as soon as there is one.
 
-    Returns the picture that is shown, None if it is the skeleton.
+    Return the picture shown, None for the skeleton.
     """
     from gpudash.model import wire
     from gpudash.tui.first_frame import draw
 
     frame = None
-    # The collector needs longer than this.
+    # The collector takes longer than this.
     wire.prepare()
     patience = _FIRST_WAIT_SECONDS
     pieces: list[Callable[[], object]] = [import_asyncio]
@@ -128,6 +128,6 @@ def first_frame(
 
 
 def _send(data: bytes) -> None:
-    """Write all of it to the terminal, where the driver will write too."""
+    """Write everything to the terminal, where the driver will write too."""
     while data:
         data = data[os.write(1, data) :]

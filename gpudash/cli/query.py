@@ -25,7 +25,7 @@ from gpudash.output.smi_table import listing
 from gpudash.system import terminal
 
 Lines = Callable[[Snapshot, Snapshot], Sequence[str]]
-"""Returns the lines of a snapshot, and of the same with the chosen GPUs alone."""
+"""Returns lines for a snapshot, and for the same with only the chosen GPUs."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def print_details(options: argparse.Namespace) -> int:
-    """Print what is known of each GPU, once or with --loop repeatedly; raises UsageError.
+    """Print the details of each GPU, once or with --loop repeatedly; raises UsageError.
 
     The layout is that of nvidia-smi -q, or with -x its XML.
     """
@@ -73,7 +73,7 @@ def print_details(options: argparse.Namespace) -> int:
 
 
 def details(display: str | None, *, xml: bool, unit: bool, dtd: bool) -> tuple[Set[str], Lines]:
-    """Return what a form of -q reads, and what makes its lines; raises UsageError for a section."""
+    """Return the fields and the lines of a form of -q; raises UsageError for a section."""
     from gpudash.output import smi_details, smi_xml
 
     sections = smi_details.sections(display)
@@ -103,9 +103,9 @@ def list_gpus(options: argparse.Namespace) -> int:
 
 
 def _print_once(source: HostSource, query: Csv, gpus: Sequence[str]) -> int:
-    """Print the rows below their heading; status 6 where there is no such GPU.
+    """Print the rows with their heading; return status 6 if there is no such GPU.
 
-    Where processes are asked for, a GPU whose list is not available has a line on stderr.
+    If processes are requested, a GPU without a list of them has a line on stderr.
     """
     snapshot = sample(source)
     chosen = select_existing(snapshot, gpus)
@@ -130,7 +130,7 @@ def _follow(options: argparse.Namespace, query: Csv) -> NoReturn:
     if "supported_clocks" in query.reads:
         raise UsageError("--loop does not go with supported clocks, which do not change")
     gpus = gpu_selectors(options)
-    # GPUs of the list that are gone are skipped here; the collector would fail.
+    # Missing GPUs of the list are skipped here; the collector would fail.
     options.gpu = None
     found = lines(options)
     heading = [query.heading()] if query.header else []
@@ -155,9 +155,9 @@ def _print_list(source: HostSource, gpus: Sequence[str]) -> int:
 
 
 def _unlisted(query: Csv, chosen: Snapshot) -> Sequence[Fault]:
-    """Return why process lists are unavailable, if asked for: no row does not mean no process.
+    """Return why requested process lists are unavailable: no row does not mean no process.
 
-    A query of GPUs shows in its row that one is lost; here it has no row.
+    A query of GPUs shows a lost one in its row; here, it has none.
     """
     if "processes" not in query.reads:
         return ()
@@ -173,7 +173,7 @@ def _unlisted(query: Csv, chosen: Snapshot) -> Sequence[Fault]:
 
 
 def _warn(faults: Sequence[Fault], snapshot: Snapshot) -> None:
-    """Print a line for each reason, with the GPUs that it applies to."""
+    """Print a line for each reason, with its GPUs."""
     indices: dict[str | None, int] = {device.uuid: device.index for device in snapshot.devices}
     reasons: dict[str, list[int]] = {}
     for fault in faults:

@@ -1,4 +1,4 @@
-"""One other host by ssh: what a local screen or command shows, read there."""
+"""One other host by ssh, read there for a local screen or command."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OF_A_COLLECTOR_HERE = ("demo", "show_secrets", "pcie_throughput", "fresh", "com
 
 
 class LineSource(NamedTuple):
-    """A command that prints snapshots, and how its lines are read and kept."""
+    """A command that prints snapshots, and how its lines are decoded and kept."""
 
     argv: list[str]
     decode: Callable[[bytes], Snapshot | None]
@@ -34,7 +34,7 @@ class LineSource(NamedTuple):
 
 
 def is_name(name: str) -> bool:
-    """Whether ssh may be given that name."""
+    """Whether ssh may be given this name."""
     from gpudash.fleet.names import check_host
 
     try:
@@ -52,7 +52,7 @@ def lines(options: argparse.Namespace) -> LineSource:
 
 
 def of(options: argparse.Namespace, host: str) -> LineSource:
-    """Return what prints the snapshots of a host; raises UsageError where ssh cannot be asked."""
+    """Return the source of a host's snapshots; raises UsageError if ssh cannot be used."""
     from gpudash.analysis.health.engine import Diagnosis, marked
     from gpudash.analysis.selection import select
     from gpudash.fleet.ssh import decode_line, stream_command
@@ -66,7 +66,7 @@ def of(options: argparse.Namespace, host: str) -> LineSource:
     def decode(line: bytes) -> Snapshot | None:
         snapshot = decode_line(line)
         if snapshot is not None and snapshot.findings is None:
-            # A host without gpudash judges nothing by itself.
+            # A host without gpudash has no findings of its own.
             snapshot = diagnosis.examine(snapshot)
         elif snapshot is not None and snapshot.findings:
             snapshot = marked(snapshot, known(), host)
@@ -82,7 +82,7 @@ def of(options: argparse.Namespace, host: str) -> LineSource:
 
 
 def open_feed(options: argparse.Namespace, host: str, interval: float) -> LiveFeed[Snapshot]:
-    """Return the snapshots of a host for its screen; raises UsageError as `of` does."""
+    """Return the feed of a host for its screen; raises UsageError like `of`."""
     from gpudash.feed.live import LiveFeed
     from gpudash.feed.protocol import RemoteHost
     from gpudash.fleet.source import boot_clock
@@ -93,14 +93,14 @@ def open_feed(options: argparse.Namespace, host: str, interval: float) -> LiveFe
     def run(words: Sequence[str]) -> list[str]:
         return gpudash_command(host, *words, config=options.ssh_config, gpudash=path)
 
-    # Of all clocks this one alone goes on while a laptop sleeps, and the host does not.
+    # The only clock that runs on while a laptop sleeps, and the host does not.
     feed = LiveFeed(found.argv, interval, found.decode, encode=found.encode, clock=boot_clock)
     feed.remote = RemoteHost(host, run)
     return feed
 
 
 class RemoteSource:
-    """A source whose sample is the next one of a host."""
+    """A source whose sample is a host's next one."""
 
     def __init__(self, options: argparse.Namespace, host: str) -> None:
         from gpudash.feed.sampler import Sampler
@@ -109,7 +109,7 @@ class RemoteSource:
         self._host, self._decode = host, found.decode
         self._seconds: float = options.timeout or DEFAULT_TIMEOUT
         self._foreign = b""
-        """The first line that is none of ours."""
+        """The first foreign line."""
         self._sampler = Sampler(
             found.argv,
             interval=DEFAULT_INTERVAL,
@@ -120,7 +120,7 @@ class RemoteSource:
         )
 
     def sample(self) -> Snapshot:
-        """Return the host as it is; raises GpudashError with the message of ssh where it fails."""
+        """Return the host's state; raises GpudashError with ssh's message if it fails."""
         from gpudash.feed.sampler import SilenceError
 
         try:
@@ -133,7 +133,7 @@ class RemoteSource:
 
     @property
     def _silence(self) -> str:
-        """Why there is no sample, as it is said of one of many hosts."""
+        """Why there is no sample, worded as for one of many hosts."""
         from gpudash.fleet.ssh import answer_text
         from gpudash.model.host_words import HOST_STATES
 

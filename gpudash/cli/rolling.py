@@ -1,4 +1,4 @@
-"""What `dmon` and `pmon` share: their options, and the loop that prints their lines."""
+"""The common part of `dmon` and `pmon`: their options, and the loop that prints their lines."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from gpudash.system import terminal
 _WAIT_SECONDS = 1.0
 _MAX_COUNT = 999_999
 _LINES_BELOW_HEADINGS = 44
-"""After so many nvidia-smi repeats them."""
+"""nvidia-smi repeats them after this many lines."""
 
 
 def add_rolling(parser: argparse.ArgumentParser) -> None:
-    """Declare the options that both have, as nvidia-smi spells them."""
+    """Declare the options of both, as nvidia-smi spells them."""
     add = parser.add_argument
     text = "only these GPUs: indices, UUIDs or PCI bus ids"
     add("-i", "--id", dest="gpu", default=argparse.SUPPRESS, metavar="LIST", help=text)
@@ -44,13 +44,13 @@ def roll(
     *,
     skipped: int = 1,
 ) -> int:
-    """Print the headings and the lines that a sample has as a `table`; return the last's status.
+    """Print the headings and the lines of each sample's `table`; return the last status.
 
-    The first is `skipped`, or more of them: its rates are not known. Raises GpudashError for one
-    without GPUs that are asked for, and DriverError where a GPU is silent at the end.
+    The first `skipped` samples are omitted, as their rates are unknown. Raises GpudashError if
+    requested GPUs are missing, and DriverError if a GPU is silent at the end.
     """
     printed, numbers, problem, latest = -skipped, itertools.count(), "", EMPTY
-    # GPUs of the list that are not there are left out; the collector would fail.
+    # Missing GPUs of the list are skipped; the collector would fail.
     command = collector_command(argparse.Namespace(**{**vars(options), "gpu": None}), shared=True)
     with closing(LineStream(command, options.delay, wire.decode)) as stream:
         while options.count is None or printed < options.count:

@@ -1,6 +1,6 @@
-"""Signals: one ends a command at once, lets it clean up, or is noted until it may end.
+"""Signals: one ends a command at once, lets it clean up, or is noted for a loop.
 
-A one-shot and a collector keep the default of all of them: Ctrl-C ends even a driver's call.
+A one-shot and a collector keep the defaults: Ctrl-C ends even a driver's call.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ def exit_on_signals(status: int | None = None) -> None:
 
 
 class NotedSignals:
-    """Signals that are noted for a loop, which they wake: `descriptor` can be read after each.
+    """Signals noted for a loop, which they wake: `descriptor` is readable after each.
 
     SIGUSR1 releases the GPUs until the next one. With `ends`, SIGINT, SIGTERM and SIGHUP are noted
-    too, unless the caller had them ignored.
+    too, unless the parent ignored them.
     """
 
     def __init__(self, *, ends: bool) -> None:
         self.is_released = False
         self.status: int | None = None
-        """The exit status of the first signal that asks to end, None as long as there was none."""
+        """The exit status of the first signal that asks to end, None if there was none."""
         self.descriptor, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         signal.signal(signal.SIGUSR1, self._toggle)
-        # The screen blocks it until its collector can take it, and the mask is inherited.
+        # The screen blocks it until its collector can receive it, and the mask is inherited.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])
         for number in _not_ignored() if ends else ():
             signal.signal(number, self._note)

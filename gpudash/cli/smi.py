@@ -1,7 +1,7 @@
 """nvidia-smi's command line: its options, messages, channels and exit statuses.
 
-It is what gpudash speaks when it is called nvidia-smi, or as `gpudash smi`. What changes a GPU,
-and what is unknown here, is for the next nvidia-smi in PATH.
+gpudash uses it when called as nvidia-smi, or as `gpudash smi`. Options that change a GPU or are
+unknown here are left to the next nvidia-smi in PATH.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ _COMBINATION = "Invalid combination of input arguments"
 
 
 class SmiReport(NamedTuple):
-    """What is printed of a sample."""
+    """The printed form of a sample."""
 
     reads: Set[str]
-    """The fields of devices, and `processes`, that it is made of."""
+    """The fields of devices, and `processes`, that it needs."""
     lines: Callable[[Snapshot, Snapshot], Iterable[str]]
-    """Returns the lines of a snapshot, and of the same with the chosen GPUs alone."""
+    """Returns lines for a snapshot, and for the same with only the chosen GPUs."""
     is_of_gpus: bool = True
-    """Whether it fails where one of them is lost."""
+    """Whether it fails if one of them is lost."""
 
 
 class Command(NamedTuple):
-    """What an option selects: what it takes beside that, how others are refused, and its work."""
+    """A command selected by an option: its other options, the error for others, its function."""
 
     run: Callable[[Request], int]
     takes: frozenset[str]
@@ -128,7 +128,7 @@ def _command(request: Request) -> Command:
 
 
 def _elsewhere(words: Sequence[str], what: str) -> SmiError:
-    """Become the next nvidia-smi; return the error where there is none."""
+    """Become the next nvidia-smi; return the error if there is none."""
     next_smi.become(words)
     text = f"{what}: gpudash leaves that to NVIDIA's own nvidia-smi, and PATH has none"
     return SmiError(_NOT_SUPPORTED, text)
@@ -156,7 +156,7 @@ def _list(request: Request) -> int:
 
 
 def _choose(request: Request) -> int:
-    """Refuse -i given twice, which only settings take, unless a GPU is missing."""
+    """Refuse -i given twice, which only settings accept, unless a GPU is missing."""
 
     def lines(_: Snapshot, __: Snapshot) -> Iterable[str]:
         raise SmiError(FAILED, "Input combination for device modification is not valid.\n")
@@ -165,7 +165,7 @@ def _choose(request: Request) -> int:
 
 
 def _help(request: Request) -> int:
-    """Print the options, also where there is no driver."""
+    """Print the options, even without a driver."""
     from gpudash import __version__
     from gpudash.model.snapshot import EMPTY
     from gpudash.output import smi_help
@@ -177,7 +177,7 @@ def _help(request: Request) -> int:
 
 
 def _library_version() -> str | None:
-    """Return the version of NVML's file, which nvidia-smi's is, also without a driver."""
+    """Return the version of NVML's file, which is nvidia-smi's too, even without a driver."""
     from ctypes import CDLL
 
     from gpudash.collect.nvml.codes import library_version
@@ -201,7 +201,7 @@ def _versions(request: Request) -> int:
 
 
 def _excluded(request: Request) -> int:
-    """Print the GPUs that the settings of the driver exclude."""
+    """Print the GPUs that the driver's settings exclude."""
     text = read_start(_DRIVER_PARAMETERS, 1 << 16) or b""
     if re.search(rb'^ExcludedGpus: "[^"]', text, re.MULTILINE):
         raise _elsewhere(request.words, "-B")
@@ -209,7 +209,7 @@ def _excluded(request: Request) -> int:
 
 
 def _about(request: Request, write: Callable[[Host], str], otherwise: Host | None) -> int:
-    """Print what is known of the driver, of `otherwise` where there is none."""
+    """Print text about the driver, or `otherwise` if there is none."""
 
     def run(source: HostSource, _: object) -> int:
         terminal.write_text(write(sample(source).host))
@@ -256,7 +256,7 @@ def _query(name: str, request: Request) -> int:
 
 
 def _show(request: Request) -> int:
-    """Print the table, or with -q all that is known."""
+    """Print the table, or with -q the details."""
     is_query = request.has("-q", "-a")
     for option, about in (("-u", "a unit"), ("-x", "an XML"), ("-d", "a filtered")):
         if request.has(option) and not is_query:
@@ -275,14 +275,14 @@ def _show(request: Request) -> int:
 
 
 def _table() -> SmiReport:
-    """Return what is printed without options."""
+    """Return the report without options."""
     from gpudash.output import smi_table
 
     return SmiReport(smi_table.READS, lambda _, chosen: smi_table.table(chosen))
 
 
 def _details(request: Request) -> SmiReport:
-    """Return what -q prints: its sections, with -x the XML, with -u about units."""
+    """Return the report of -q: its sections, with -x the XML, with -u about units."""
     from gpudash.cli.query import details
 
     xml, unit, dtd = (request.has(option) for option in ("-x", "-u", "--dtd"))
@@ -294,7 +294,7 @@ def _details(request: Request) -> SmiReport:
 
 
 def _without_driver(error: GpudashError, demo: str | None) -> tuple[int, str] | None:
-    """Return the error of a driver that cannot be used, which comes before wrong words."""
+    """Return the error of an unusable driver, which precedes that of wrong words."""
     if error.exit_status not in (ExitStatus.OK, ExitStatus.USAGE, FAILED):
         return None
     live = argparse.Namespace(**_LIVE, demo=demo)
@@ -342,7 +342,7 @@ def _repeat(request: Request, seconds: float, reads: Set[str], report: SmiReport
     gc.freeze()
     gc.enable()
     while True:
-        # One that stays reads again at long intervals what seldom changes.
+        # A stream reads rarely changing fields only at long intervals.
         source = open_once(request.demo, DEFAULT_TIMEOUT, wanted=reads, whole=False)
         _print_sample(report, source, gpus, log)
         if before is not None:
@@ -387,7 +387,7 @@ def _interval(request: Request) -> float | None:
 
 
 def _redirect(path: str) -> None:
-    """Let stdout be the file of -f; raises SmiError."""
+    """Redirect stdout to the file of -f; raises SmiError."""
     try:
         terminal.redirect(path)
     except OutputError:

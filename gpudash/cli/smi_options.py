@@ -1,4 +1,4 @@
-"""The options of nvidia-smi, as its driver 535 reads them, and its words for what fails."""
+"""The options of nvidia-smi, parsed like its driver 535, and its messages for failures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 HELP = "Please run 'nvidia-smi -h' for help."
 FAILED = 255
-"""The status of what is no option."""
+"""The status for an invalid option."""
 _NO_PERMISSION, _NOT_LOADED, _NO_LIBRARY = 4, 9, 12
 
 _FLAGS = (
@@ -49,7 +49,7 @@ class Option(NamedTuple):
 
 
 def _declared() -> dict[str, Option]:
-    """Return the options by each of their spellings."""
+    """Return the options by each spelling."""
     queries = "|".join(f"--query-{name}" for name in QUERIES)
     helps = "|".join(f"--help-query-{name}" for name in QUERIES)
     kinds = (
@@ -83,7 +83,7 @@ _OWN_WORDS = "\0"
 
 
 class SmiError(GpudashError):
-    """What nvidia-smi prints to stdout before it ends with a status other than 0."""
+    """A message that nvidia-smi prints to stdout before it ends with a nonzero status."""
 
     def __init__(self, status: int, text: str, end: str = "\n") -> None:
         super().__init__(f"{_OWN_WORDS}{text}{end}")
@@ -91,11 +91,11 @@ class SmiError(GpudashError):
 
 
 class Given(NamedTuple):
-    """A word of the command line: an option with its value, or a word that is no option."""
+    """A word of the command line: an option with its value, or another word."""
 
     word: str
     option: str = ""
-    """Its first spelling; empty for a word that is no option."""
+    """Its first spelling; empty for a word that is not an option."""
     value: str | None = None
     sets: bool = False
     """Whether it changes a GPU."""
@@ -103,15 +103,15 @@ class Given(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A command line, read."""
+    """A parsed command line."""
 
     words: list[str]
     given: list[Given]
     demo: str | None
-    """The simulated host that is asked in place of this one."""
+    """The simulated host to use instead of this one."""
 
     def value(self, *options: str) -> str | None:
-        """Return the value of the last of these options, None where none was given."""
+        """Return the value of the last of these options, None if none was given."""
         found = [each.value for each in self.given if each.option in options]
         return found[-1] if found else None
 
@@ -121,7 +121,7 @@ class Request(NamedTuple):
 
 
 def parse(words: Sequence[str]) -> list[Given]:
-    """Return the options with their values, and the words that are no options."""
+    """Return the options with their values, and all other words."""
     given, rest = [], list(words)
     while rest:
         word = rest.pop(0)
@@ -149,7 +149,7 @@ def missing(given: Given) -> SmiError:
 
 
 def gpu_words(text: str | None) -> list[str]:
-    """Return the words of -i; raises SmiError where there are none."""
+    """Return the words of -i; raises SmiError if there are none."""
     words = [word.strip() for word in (text or "").split(",") if word.strip()]
     if text is not None and not words:
         raise SmiError(FAILED, "Failed to parse device string on command line", end="")
@@ -157,10 +157,10 @@ def gpu_words(text: str | None) -> list[str]:
 
 
 def chosen_gpus(snapshot: Snapshot, words: Sequence[str]) -> Snapshot:
-    """Return the snapshot with the GPUs of -i that are there and may be read, of all without words.
+    """Return the snapshot with the existing, accessible GPUs of -i, or of all without words.
 
-    Raises SmiError for a GPU without a handle: one that is chosen, or any where the word is no
-    index, so that all are searched.
+    Raises SmiError for a GPU without a handle: a chosen one, or any if the word is not an index, so
+    that all are searched.
     """
     from gpudash.analysis.selection import select, select_existing
     from gpudash.model.snapshot import whole_gpus
@@ -184,7 +184,7 @@ def chosen_gpus(snapshot: Snapshot, words: Sequence[str]) -> Snapshot:
 
 
 def no_handle(device: Device, name: str) -> SmiError | None:
-    """Return the error of a GPU of which NVML has no handle; None for one that has."""
+    """Return the error of a GPU that NVML has no handle for; None if it has one."""
     code = _without_handle(device)
     return _handle_error(code, name) if code else None
 
@@ -195,13 +195,13 @@ def _handle_error(code: int, name: str) -> SmiError:
 
 
 def as_status(code: int) -> int:
-    """Return what nvidia-smi ends with where NVML gives an error."""
+    """Return nvidia-smi's exit status for an NVML error."""
     return code if code in _SAME_STATUS else FAILED
 
 
 def _without_handle(device: Device) -> int | None:
-    """Return NVML's number of why it has no handle; None where it has one, or did not answer."""
-    # The kernel has names, UUIDs and addresses, and no device ids.
+    """Return NVML's number for why it has no handle; None if it has one, or did not answer."""
+    # From the kernel come names, UUIDs and addresses, but no device ids.
     if device.pci_device_id is not None or device.state == "not-answering":
         return None
     return device.fault.code if device.fault else None
@@ -239,7 +239,7 @@ def _in_its_words(error: GpudashError) -> tuple[int, str]:
 
 
 _INIT_ERRORS = (NVML_REFUSED | {1, 999}) - {ExitStatus.NO_ANSWER}
-"""How gpudash ends where NVML could not be initialized; without an answer nvidia-smi never ends."""
+"""Statuses for a failed initialization of NVML; without an answer, nvidia-smi never ends."""
 _SAME_STATUS = frozenset({*range(2, 20), 23}) - {5, 7, 10, 16}
 _UNKNOWN = "Unknown Error"
 _NO_HANDLE = {
@@ -247,4 +247,4 @@ _NO_HANDLE = {
     15: "GPU is lost.  Reboot the system to recover this GPU\n\n",
     16: "A GPU reset must occur before this GPU can be used again.\n\n.",
 }
-"""Its words for why NVML has no handle of a GPU."""
+"""nvidia-smi's words for why NVML has no handle of a GPU."""

@@ -1,6 +1,6 @@
 """The commands of nvidia-smi that begin with a word: topo, nvlink, dmon, pmon, mig and vgpu.
 
-Their words are read as its driver 535 reads them. Those that gpudash has, too, then run as its own.
+They are parsed like those of driver 535. Those that gpudash has too then run as its own.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 
 class _Grammar(NamedTuple):
-    """The options of a command, each group the spellings of one, and how its help begins."""
+    """The options of a command, each group the spellings of one, and the beginning of its help."""
 
     about: str
-    """How its help begins."""
+    """The beginning of its help."""
     flags: str
     valued: str
     is_rolling: bool = False
-    """Whether what is wrong has the usage behind it, and the status 0."""
+    """Whether errors are followed by the usage, with status 0."""
 
 
 _GRAMMARS: Mapping[str, _Grammar] = {
@@ -90,11 +90,11 @@ _CHANGES = (
     "--destroy-compute-instance -sc --setcontrol -r --resetcounters -re --reseterrorcounters "
     "-sLowPwrThres --setLowPowerThreshold -sBwMode --setBandwidthMode"
 )
-"""What changes a GPU among the options of mig and nvlink."""
+"""The options of mig and nvlink that change a GPU."""
 
 _HOST_OF_VIRTUAL_GPUS = "/sys/module/nvidia_vgpu_vfio"
 _NOT_NUMBERS = {"topo": ("-c", "-n"), "nvlink": ("-l",)}
-"""The options whose value is a number."""
+"""The options with a number as value."""
 _DELAYS = {"dmon": 600, "pmon": 10}
 """The longest delay in seconds."""
 _LETTERS = {"dmon": "pucvmet", "pmon": "um"}
@@ -111,7 +111,7 @@ _OF_GPUS = {
     "-M": (1, f"NUMA ID of nearest memory {_SINGLE}"),
     "-gnid": (1, f"GPU NUMA ID command {_SINGLE}"),
 }
-"""How many GPUs of -i an option of topo takes, and the error for another number."""
+"""How many GPUs of -i an option of topo needs, and the error for another number."""
 
 _OF_PROFILES = ("-lgip", "-lgipp")
 """The lists of mig that need no instance."""
@@ -120,7 +120,7 @@ _OF_ALL_GPUS = {
     "-mp": "Failed to run topology matrix\n",
     "-p2p": "Failed to display p2p capability matrix for the specified p2p Index\n",
 }
-"""The error of an option of topo about all GPUs where one has no handle."""
+"""The error of a topo option about all GPUs if one has no handle."""
 
 Given = Mapping[str, str]
 """Values by the first spelling of their options, empty for flags."""
@@ -131,8 +131,8 @@ def run(
 ) -> int:
     """Do what nvidia-smi does with a command and its words; return the status.
 
-    `live` are the options of a sample of this host. `elsewhere` hands on what is not done here,
-    and makes the error where that cannot be. Raises SmiError.
+    `live` are the options of a sample of this host. `elsewhere` hands on the rest, and returns the
+    error if that is impossible. Raises SmiError.
     """
     name, *rest = words
     grammar = _GRAMMARS[name]
@@ -162,7 +162,7 @@ def run(
 
 
 def _read(grammar: _Grammar, words: Sequence[str]) -> Given:
-    """Return the options with their values; raises SmiError for what is none."""
+    """Return the options with their values; raises SmiError for invalid ones."""
     flags, valued = (
         {spelling: group.split()[0] for group in text.split("|") for spelling in group.split()}
         for text in (grammar.flags, grammar.valued)
@@ -186,7 +186,7 @@ def _read(grammar: _Grammar, words: Sequence[str]) -> Given:
 
 
 def _check(name: str, given: Given) -> None:
-    """Raise SmiError for values that nvidia-smi refuses."""
+    """Raise SmiError for values that nvidia-smi rejects."""
     for option in _NOT_NUMBERS.get(name, ()):
         if option in given and re.fullmatch(r"-?\d+", given[option]) is None:
             raise SmiError(ExitStatus.USAGE, f'Option "{given[option]}" is invalid for "{option}".')
@@ -249,7 +249,7 @@ def _own(name: str, given: Given, demo: str | None) -> int:
         about = [text for option, (_, text) in _OF_GPUS.items() if option in given]
         if name != "topo" or not about or error.exit_status != ExitStatus.USAGE:
             raise
-        # Some of the GPUs are not there.
+        # Some of the GPUs do not exist.
         raise SmiError(ExitStatus.USAGE, about[0]) from None
     return status
 
@@ -268,7 +268,7 @@ def _gpm_metrics(text: str) -> Sequence[int]:
 
 
 def _chosen(name: str, given: Given, snapshot: Snapshot, words: Sequence[str]) -> Snapshot:
-    """Return the snapshot with the GPUs of -i; raises SmiError where one has no handle."""
+    """Return the snapshot with the GPUs of -i; raises SmiError if one has no handle."""
     from gpudash.analysis.selection import select
     from gpudash.model.snapshot import whole_gpus
 
@@ -292,7 +292,7 @@ def _of_gpus(
     wanted: Set[str],
     report: Callable[[Snapshot], Iterable[str]],
 ) -> int:
-    """Print texts about the GPUs of -i, which bring their line ends; raises SmiError."""
+    """Print texts about the GPUs of -i, which include line ends; raises SmiError."""
     from gpudash.cli.oneshot import refuse_silent_gpus, sample, with_source
 
     def run(source: HostSource, _: object) -> int:
@@ -306,7 +306,7 @@ def _of_gpus(
 
 
 def _mig(given: Given, gpus: Snapshot) -> Iterator[str]:
-    """Yield the first of the lists that are asked for."""
+    """Yield the first of the requested lists."""
     from gpudash.output.smi_mig import LISTINGS
     from gpudash.output.smi_table import error_text
 
@@ -355,7 +355,7 @@ def _with_usage(name: str, text: str) -> SmiError:
 
 
 def _usage(name: str) -> str:
-    """Return the options with their descriptions, which gpudash's own command of that name has."""
+    """Return the options with their descriptions, taken from gpudash's own command."""
     from textwrap import fill
 
     from gpudash.cli.parser import command_parser

@@ -1,4 +1,4 @@
-"""`gpudash --json`: one document a line, until its reader goes away."""
+"""`gpudash --json`: one document per line, until its reader is gone."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ _SECOND_SAMPLE_SECONDS = 1.0
 _WAIT_SECONDS = 1.0
 
 STALL_SECONDS = 60.0
-"""A link that takes nothing for so long has been given up at its other end."""
+"""After this long without progress, the other end has given up a link."""
 
 _OWN = ("fresh", "demo", "show_secrets", "pcie_throughput")
-"""Options for which the driver is read here, even where a service reads it."""
+"""Options for which the driver is read here, even if a service reads it."""
 
 _ATTACH_AGAIN_SECONDS = 10.0
-"""After the end of a service, or what it was too slow for, until one is looked for again."""
+"""After a service ended, or was too slow, until one is looked for again."""
 _IS_PARTIAL = b'"holders_complete":false'
 _HAS_FINDINGS = b'"findings":[{'
 
 _COLLECTOR_NAME = "nvml-collector"
-"""What `ps` calls that of a screen: `pkill gpudash` is for the screen."""
+"""The process name of a screen's collector in `ps`: `pkill gpudash` should hit the screen."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
 def _relay(
     options: argparse.Namespace, interval: float, observe: Callable[[Snapshot], None] | None
 ) -> NoReturn:
-    """Print the lines of another host, and on stderr why there are none; ends as `collect` does."""
+    """Print the lines of another host, and errors on stderr; ends like `collect`."""
     from gpudash.cli.remote import lines
     from gpudash.feed.sampler import LineStream
 
@@ -78,7 +78,7 @@ def _relay(
 
 @contextmanager
 def alerts(options: argparse.Namespace) -> Iterator[Callable[[Snapshot], None] | None]:
-    """Give what runs the command of --on-finding for each new snapshot; None without one.
+    """Yield the function that runs --on-finding's command per new snapshot; None without one.
 
     Raises UsageError for --level without it.
     """
@@ -107,10 +107,10 @@ def collect(
     """Print a snapshot every `interval` seconds; ends by ReaderGoneError or a signal.
 
     `controller` is the PID of the gpudash that started this one, if any: lines on stdin then change
-    the interval, and its end is the end of this process. With `brief_first` there is a brief
-    snapshot before the first. `observe` is called with each one. SIGUSR1 releases the GPUs until
-    the next SIGUSR1, so that they can be reset. Raises DriverError when the driver cannot be opened
-    or released.
+    the interval, and its end is the end of this process. With `brief_first`, a brief snapshot
+    precedes the first. `observe` is called with each one. SIGUSR1 releases the GPUs until the next
+    SIGUSR1, so that they can be reset. Raises DriverError if the driver cannot be opened or
+    released.
     """
     terminal.keep_for_ourselves()
     fork.end_loudly()
@@ -123,7 +123,7 @@ def collect(
     reader = collector.ControlReader(interval, None if controller is None else 0)
     service = _Service(options, is_allowed=observe is None, is_controlled=controller is not None)
     service.forward(reader, noted)
-    # Only now what takes time to import: a parent that ends meanwhile ends this process, too.
+    # Slow imports come after this: if the parent ends meanwhile, this process ends too.
     samples = _Samples(options, observe)
     due = time.monotonic()
     if brief_first:
@@ -131,7 +131,7 @@ def collect(
     samples.print()
     gc.freeze()
     gc.enable()
-    # Rates are those between two samples: the second comes soon, however slow the interval.
+    # Rates need two samples: the second comes soon, however long the interval.
     longest = _SECOND_SAMPLE_SECONDS
     while True:
         due = _wait(due, reader, noted, longest)
@@ -172,14 +172,14 @@ class _Service:
         noted: NotedSignals,
         before: Callable[[], None] | None = None,
     ) -> None:
-        """Print them until there are no more; `before` is called first if there are any.
+        """Print its lines until they end; `before` is called first if there are any.
 
-        Where there was none a moment ago, none is looked for.
+        If there was no service a moment ago, none is looked for.
         """
         if not self._is_allowed or time.monotonic() < self._due:
             return
         while path := collector.service_socket():
-            # Without a socket, what this imports is not paid for.
+            # Without a socket, this import is saved.
             from gpudash.feed.attached import attach
 
             if (found := attach(path, reader.seconds)) is None:
@@ -226,7 +226,7 @@ class _Service:
             lines = service.take()
 
     def _adapted(self, line: bytes) -> bytes:
-        """Return the line, decoded only where something in it is to be another."""
+        """Return the line, decoded only if something in it must change."""
         if line == collector.RELEASED:
             return line
         is_marked = _HAS_FINDINGS in line and may_acknowledge(self._options)
@@ -247,9 +247,9 @@ class _Service:
         return (wire.encode_compact if self._is_compact else wire.encode)(snapshot)
 
     def _completed(self, snapshot: Snapshot) -> Snapshot:
-        """Return a snapshot with who holds memory, as far as we see more than the service does.
+        """Return a snapshot with holders of memory that we can see and the service cannot.
 
-        Files of a process are its owner's to see; what follows from them is found again.
+        A process's open files are visible to its owner; findings about them are recomputed.
         """
         from msgspec.structs import replace
 
@@ -298,7 +298,7 @@ class _Samples:
         )
 
     def print(self, *, brief: bool = False) -> None:
-        """Print the host as it is now; raises as `collect` does."""
+        """Print the host's present state; raises like `collect`."""
         from gpudash.analysis.selection import select
         from gpudash.model import wire
 
@@ -320,9 +320,9 @@ class _Samples:
 def _wait(
     last: float, interval: collector.ControlReader, noted: NotedSignals, longest: float
 ) -> float:
-    """Wait until a sample is due, or the GPUs are to be released; return when it is due.
+    """Wait until a sample is due, or the GPUs must be released; return when it is due.
 
-    A tick that was missed is skipped, so that a stall is not followed by a burst.
+    Missed ticks are skipped, so that a stall is not followed by a burst.
     """
     due = max(last + min(interval.seconds, longest), time.monotonic())
     while (left := due - time.monotonic()) > 0 and not noted.is_released:

@@ -1,4 +1,4 @@
-"""Types of arguments; each raises ArgumentTypeError with what is expected."""
+"""Types of arguments; each raises ArgumentTypeError with the expected values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MIN_SECONDS, _MAX_SECONDS = 0.1, 3600.0
 
 
 def seconds(text: str) -> float:
-    """Return seconds between samples, or that an answer may take."""
+    """Return seconds between samples, or for an answer."""
     expected = f"{_MIN_SECONDS:g} to {_MAX_SECONDS:g} seconds"
     return _number(text, _MIN_SECONDS, _MAX_SECONDS, expected)
 
@@ -33,10 +33,10 @@ def speed(text: str) -> float:
 
 
 def count(maximum: int) -> Callable[[str], int]:
-    """Return the type of a whole number from 1 to `maximum`."""
+    """Return the type of an integer from 1 to `maximum`."""
 
     def whole_number(text: str) -> int:
-        # int() refuses thousands of digits.
+        # int() rejects thousands of digits.
         digits = text.lstrip("0") if text.isascii() and text.isdecimal() else ""
         if not digits or len(digits) > len(str(maximum)) or int(digits) > maximum:
             raise _invalid(text, f"1 to {maximum}")

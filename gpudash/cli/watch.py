@@ -1,6 +1,6 @@
-"""`gpudash`: the live screen over a collector of its own.
+"""`gpudash`: the live screen over its own collector.
 
-The first pixels are sent before Textual is imported and the collector goes on from there; its
+The first pixels are sent before Textual is imported, and the collector is forked at that point; its
 first snapshot is shown while Textual is still being imported.
 """
 
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Feed[Any]")
 FirstFrame = Callable[[F, os.terminal_size, bool, "Preferences"], "ScreenBuffer | None"]
-"""Shows a snapshot of a feed at a size, perhaps without colours, and returns what is on screen."""
+"""Shows a feed's snapshot at a size, possibly without colours, and returns the screen."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show the host until the user leaves; raises UsageError as `show` does."""
+    """Show the host until the user leaves; raises UsageError like `show`."""
     if options.replay is not None or options.at is not None:
         import shlex
 
@@ -70,12 +70,12 @@ def run(options: argparse.Namespace) -> int:
         return select(snapshot, gpus)
 
     def collect() -> NoReturn:
-        # The feed knows the interval of the settings, which are read meanwhile.
+        # The feed uses the interval of the settings, which are read meanwhile.
         run = partial(stream.collect, options, DEFAULT_INTERVAL, controller=parent)
         exit_with(partial(run, brief_first=True))
 
     def start_collecting() -> Callable[[float], SnapshotFeed]:
-        # The first collector is forked, which saves it the start of an interpreter.
+        # The first collector is forked, which saves starting an interpreter.
         forked = fork_collector(collect)
 
         def open_feed(interval: float) -> SnapshotFeed:
@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace, start: Callable[[], Callable[[float], SnapshotFeed]]) -> int:
-    """Show one host as the command line says."""
+    """Show one host according to the command line."""
     reported = None if options.demo else report_words(options)
     config = not options.no_config
     return show(start, config=config, reported=reported, **overrides(options))
@@ -108,11 +108,11 @@ def show(
 ) -> int:
     """Show the snapshots of a feed until the user leaves.
 
-    `reported` are the words of a command that reports the past of the host.
-    `start_collecting` is called as soon as the first pixels are sent, and returns what opens the
-    feed for an interval. Without `config` the settings file is not used; fields of Settings for
-    this run override it. Raises UsageError without a terminal, advising to use `instead`, and for
-    an unknown theme; and what `is_exhausted` knows if files, threads or memory run out.
+    `reported` is the command that reports the past of the host. `start_collecting` is called as
+    soon as the first pixels are sent, and returns a function that opens the feed for an interval.
+    Without `config`, the settings file is not used; fields of Settings for this run override it.
+    Raises UsageError without a terminal, advising to use `instead`, and for an unknown theme; and
+    errors known to `is_exhausted` if files, threads or memory run out.
     """
     require_terminal(instead)
 
@@ -135,9 +135,9 @@ def show_page(
     what: str = "reading GPUs",
     **for_this_run: Any,
 ) -> int:
-    """Show the first page over a feed until the user leaves, as `show` does.
+    """Show the first page over a feed until the user leaves, like `show`.
 
-    `first_frame` shows a picture before there is an app, which leaves it until it has its own.
+    `first_frame` shows a picture before there is an app, which keeps it until it has its own.
     """
     no_color = not allows_color(os.environ)
     with quiet_terminal() as attributes:
@@ -173,9 +173,9 @@ def show_page(
 
 
 def fork_collector(collect: Callable[[], NoReturn]) -> ForkedProcess | None:
-    """Return a collector that goes on from here, None where the system gives no process or file.
+    """Return a collector forked here, None if the system has no process or file left.
 
-    The feed then starts one by its command, and reports why if that fails, too.
+    The feed then starts one by its command, and reports the error if that fails too.
     """
     try:
         return ForkedProcess(collect)

@@ -1,10 +1,10 @@
-"""The commands of gpudash: each module here is one, with its arguments and what runs it.
+"""The commands of gpudash: each module here is one, with its arguments and its function.
 
-A command is a module named like it, with `_` for `-`, that has a `VERB`; it is imported when it is
+A command is a module of the same name, with `_` for `-`, that has a `VERB`; it is imported when
 used.
 """
 
-# Annotations are not postponed: NamedTuple would compile each of them, at every start.
+# Annotations are not postponed: NamedTuple would compile each of them at every start.
 import argparse
 import os
 from collections.abc import Callable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Verb(NamedTuple):
-    """A command: a line of help, what declares its arguments, and what runs it."""
+    """A command: a line of help, its arguments, and its function."""
 
     help: str
     add_arguments: "Callable[[Parser], None]"

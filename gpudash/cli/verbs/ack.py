@@ -1,4 +1,4 @@
-"""`gpudash ack`: what is wrong and known, by host and GPU."""
+"""`gpudash ack`: acknowledged findings, by host and GPU."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from gpudash.system import terminal
 from gpudash.system.fork import call_isolated
 
 _SECONDS = 5.0
-"""How long the driver may take to name a GPU."""
+"""How long the driver may take to identify a GPU."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Acknowledge, take back or list; raises UsageError, ActionError."""
+    """Acknowledge, withdraw or list; raises UsageError, ActionError."""
     there = {} if options.demo is None else _simulated(options.demo)
     this_host = next(iter(there)) if len(there) == 1 else socket.gethostname()
     places = [place_of(text, this_host) for text in options.places]
@@ -97,7 +97,7 @@ def _simulated(demo: str) -> dict[str, int]:
         try:
             scene = load(demo)
         except UsageError as error:
-            # A place may stand where the name of simulated hosts belongs.
+            # A place may have been given where the name of simulated hosts belongs.
             raise UsageError(f"{error}; places follow --demo=NAME: --demo=fleet {demo}") from None
         return {scene.hostname: len(scene.cards)}
     from gpudash.fleet.demo import opened
@@ -107,7 +107,7 @@ def _simulated(demo: str) -> dict[str, int]:
 
 
 def _check(places: list[Place], there: dict[str, int]) -> None:
-    """Raise UsageError for a host or GPU that is not there."""
+    """Raise UsageError for a host or GPU that does not exist."""
     for host, gpu, _ in places:
         if host not in there:
             raise UsageError(f"no host {host}: {did_you_mean(host, there) or 'see --once'}")
@@ -116,7 +116,7 @@ def _check(places: list[Place], there: dict[str, int]) -> None:
 
 
 def _with_uuids(places: list[Place], this_host: str, demo: str | None) -> list[Place]:
-    """Return places with the UUIDs of the GPUs of this host, as far as it answers in time."""
+    """Return places with the UUIDs of this host's GPUs, as far as it answers in time."""
     if not any(each.host == this_host and each.gpu is not None for each in places):
         return places
 
@@ -148,7 +148,7 @@ def _added(options: argparse.Namespace, places: list[Place]) -> list[Acknowledge
 
 
 def _list(known: InForce, *, as_json: bool) -> int:
-    """Print what is in force, a line each; on stderr what is wrong with the file."""
+    """Print those in force, a line each; on stderr, the error in the file."""
     if known.problem is not None:
         terminal.write_message(f"gpudash: {known.problem}\n")
     found = sorted(known.found.values(), key=lambda each: (each.host, each.gpu or -1))

@@ -15,7 +15,7 @@ from gpudash.system import terminal
 
 _QUERY_FORMATS = ("csv,noheader", "csv,noheader,nounits")
 _LISTS = frozenset({"sort", *map(query_name, QUERIES)})
-"""What options set that take several values: a,b."""
+"""Destinations of options with several values: a,b."""
 
 _BASH = """
 # Bash splits --name=value at the sign. Of a list such as a,b the last value is completed.
@@ -70,35 +70,35 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _offer(action: argparse.Action, values: Mapping[str, str], shell: str) -> None:
-    """Let an argument be completed by values; fish shows the description that each of them has."""
+    """Let an argument be completed by values; fish shows each value's description."""
     is_list, names = action.dest in _LISTS, " ".join(map(str, values))
     if shell == "fish":
-        # One that is empty keeps the description of the option from being shown instead.
+        # An empty one prevents the option's description from being shown instead.
         described = " ".join(f"{name}\\t{_quoted(text)}" for name, text in values.items())
         candidates = f"(__fish_append , {described})" if is_list else described
         action.complete = {"fish": candidates}  # type: ignore[attr-defined]
     elif shell == "zsh" and is_list:
         action.complete = {"zsh": f"_values -s , {action.metavar} {names}"}  # type: ignore[attr-defined]
     else:
-        # Of most it is checked only later, by what takes time to import.
+        # Most are only checked later, by code that is slow to import.
         action.choices = tuple(values)
 
 
 def _quoted(text: str) -> str:
-    """Return a word of fish, to stand within double quotes."""
+    """Return a word of fish for use within double quotes."""
     word = re.sub(r"([\\'])", r"\\\1", text)
     return "'{}'".format(re.sub(r'([\\"$])', r"\\\1", word))
 
 
 def _with_joined_values(script: str) -> str:
-    """Return zsh's completions with those of `--name=value`, too."""
+    """Return zsh's completions with `--name=value` too."""
     about = r"\[(?:[^\]\\]|\\.)*\]:"
     script = re.sub(rf'^(\s*"--[\w-]+)(?={about})', r"\1=", script, flags=re.M)
     return re.sub(rf'^(\s*\{{[^}}]*--[\w-]+)(?=\}}"{about})', r"\1=", script, flags=re.M)
 
 
 def _values() -> Mapping[str, Mapping[str, str]]:
-    """Return the values of options by what they set, and what each of them is."""
+    """Return the values of options by destination, each with its description."""
     from gpudash.actions.kill.signals import signals
     from gpudash.analysis.process_choice import SORT_COLUMNS
     from gpudash.cli import verbs

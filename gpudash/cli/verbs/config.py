@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Make the file (init), print its path (path), or list its mistakes (validate)."""
+    """Create the file (init), print its path (path), or list its mistakes (validate)."""
     if options.no_config:
         raise UsageError("gpudash config is about the settings file: it takes no --no-config")
     path = settings_file()
@@ -32,9 +32,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _init(path: str) -> int:
-    """Write a file in which every setting is explained, and none is changed.
+    """Write a file that explains every setting and changes none.
 
-    Raises SettingsError when there is one already, or when it cannot be written.
+    Raises SettingsError if there is one, or if it cannot be written.
     """
     exists = SettingsError(f"{clean(path)}: exists already; not changed")
     if os.path.lexists(path):
@@ -55,7 +55,7 @@ def _validate(path: str) -> int:
     """Print a line for every mistake, and return 1 if there is one."""
     from gpudash.tui.preferences import Preferences, choices
 
-    # A file in a folder that may not be entered is not missing.
+    # A file in a folder without access is not missing.
     mistakes = Preferences(path).mistakes or load(path, choices())[1]
     if not mistakes and not os.path.lexists(path):
         terminal.write_text(f"{clean(path)}: no such file; the defaults are used\n")

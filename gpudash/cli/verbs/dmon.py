@@ -1,4 +1,4 @@
-"""`gpudash dmon`: a line a GPU and second, in the columns of `nvidia-smi dmon`."""
+"""`gpudash dmon`: a line per GPU and second, in the columns of `nvidia-smi dmon`."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print lines until the count, or a signal, is reached."""
-    # Without a counter, only the call that blocks has what was asked for.
+    """Print lines until the count is reached or a signal arrives."""
+    # Without a counter, only the blocking call has the requested rates.
     options.pcie_throughput = "t" in options.select
     stamp = options.stamp or ""
 
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
         lines = monitor.device_lines(snapshot, columns, stamp)
         return monitor.headings(columns, stamp), lines
 
-    # What holds the clocks back is counted from the second sample on.
+    # Throttle times are counted from the second sample on.
     return roll(options, table, skipped=2 if "v" in options.select else 1)
 
 

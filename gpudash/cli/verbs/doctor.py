@@ -54,9 +54,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _write_bundle(path: str, checks: Sequence[Check], timeout: float) -> int:
-    """List what a bug report holds, and write it unless the user at the terminal declines.
+    """List the contents of a bug report, and write it unless the user at the terminal declines.
 
-    Raises UsageError where there is such a file, OutputError where it cannot be written.
+    Raises UsageError if the file exists, OutputError if it cannot be written.
     """
     from gpudash import config
     from gpudash.doctor import bundle
@@ -72,7 +72,7 @@ def _write_bundle(path: str, checks: Sequence[Check], timeout: float) -> int:
     if os.isatty(0) and terminal.ask("Write it? [y/N] ").lower() not in (b"y", b"yes"):
         return ExitStatus.FAILURE
     try:
-        # Readable for its owner alone, and never through a link.
+        # Readable only by its owner, and never through a link.
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(bundle.render(parts))
     except OSError as error:
@@ -81,7 +81,7 @@ def _write_bundle(path: str, checks: Sequence[Check], timeout: float) -> int:
 
 
 def _snapshot(timeout: float) -> Snapshot | str:
-    """Return the host with its findings, or why it cannot be read."""
+    """Return the host with its findings, or why it is unreadable."""
 
     def sample() -> bytes:
         from gpudash.analysis.health.engine import Diagnosis
@@ -93,13 +93,13 @@ def _snapshot(timeout: float) -> Snapshot | str:
 
     (reply,) = call_isolated([sample], timeout)
     if isinstance(reply, bytes):
-        # Of the two only a snapshot is an object.
+        # Of the two, only a snapshot is an object.
         return wire.decode(reply) if reply[:1] == b"{" else msgspec.json.decode(reply, type=str)
     return _slow(timeout) if reply is None else f"the collector {_ended(reply)}"
 
 
 def examine(machine: Machine, timeout: float, *, config: bool, utf8: bool) -> list[Check]:
-    """Return all checks; those of one kind that take longer than `timeout` are one that failed."""
+    """Return all checks; those of a kind that takes longer than `timeout` become one failure."""
     (reply,) = call_isolated(
         [lambda: msgspec.json.encode(driver.examine(open_once(None, 0.6 * timeout), machine))],
         timeout,
@@ -138,7 +138,7 @@ def _slow(timeout: float) -> str:
 
 
 def _ended(code: int) -> str:
-    """Return how a child ended that did not answer."""
+    """Return how a child ended without an answer."""
     if -code in set(Signals):
         return f"was ended by {Signals(-code).name}"
     if code == ExitStatus.SYSTEM:
@@ -176,7 +176,7 @@ def _terminal_checks(environ: Mapping[str, str], utf8: bool) -> list[Check]:
 
 
 def _size() -> tuple[int, int] | None:
-    """Return columns and lines of the terminal, also when the output goes elsewhere."""
+    """Return columns and lines of the terminal, even if the output is redirected."""
     for descriptor in (1, 2, 0):
         try:
             return os.get_terminal_size(descriptor)
@@ -186,7 +186,7 @@ def _size() -> tuple[int, int] | None:
 
 
 def render_checks(checks: Sequence[Check], *, width: int, color: bool, ascii: bool) -> str:
-    """Return the checks, wrapped to that many columns, and a line that counts them."""
+    """Return the checks, wrapped to this width, and a line that counts them."""
     paint = painter(color)
     topics = max((len(check.topic) for check in checks), default=0)
     margin = _INDENT + topics + 2
@@ -204,7 +204,7 @@ def render_checks(checks: Sequence[Check], *, width: int, color: bool, ascii: bo
 
 
 def _wrapped(text: str, cells: int, ascii: bool) -> list[str]:
-    """Return a text in lines; a path that is longer than one goes on in the next."""
+    """Return a text in lines; a path longer than a line continues in the next."""
     safe, cells = shown(text, ascii), max(cells, 20)
     lines = fold(safe, cells)
     return lines if len(lines) <= _LINES else wrap(safe, cells, lines=_LINES, mark=ellipsis(ascii))

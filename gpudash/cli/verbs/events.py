@@ -1,4 +1,4 @@
-"""`gpudash events`: what happened, by host, GPU and job."""
+"""`gpudash events`: events by host, GPU and job."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from gpudash.system import terminal
 _Hosts = dict[HostKey, FleetHost]
 _DEFAULT_SINCE = "12h"
 _STEPS = 1, 10, 60, 600
-"""Seconds between the samples of a recording that are looked at, further apart in a longer one."""
+"""Seconds between the samples that are read of a recording, more for a longer one."""
 _MAX_SAMPLES = 10_000
 
 
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print what happened; raises UsageError, GpudashError where the past cannot be read."""
+    """Print events; raises UsageError, GpudashError if the past is unreadable."""
     wanted, hosts = GRAMMAR_OF_EVENTS.parse(options.filter), _Hosts()
     problems, notes = list[str](), list[str]()
     is_filtered = bool(options.filter.strip())
@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _is_of_this_host(options: argparse.Namespace) -> bool:
-    """Whether nothing is asked about others."""
+    """Whether the options are only about this host."""
     is_asked = any(kind.is_asked(options) for kind in SOURCES.values())
     has_default = os.environ.get("GPUDASH_PROMETHEUS") or settings(options).fleet.prometheus
     return not is_asked and not has_default
@@ -89,11 +89,11 @@ def _is_of_this_host(options: argparse.Namespace) -> bool:
 def _of_sources(
     options: argparse.Namespace, hosts: _Hosts, problems: list[str], notes: list[str]
 ) -> tuple[tuple[datetime, datetime], Iterable[Event]]:
-    """Return what happened; note the hosts as they were last, and sources that do not tell.
+    """Return the events; note the hosts' last states, and sources without data.
 
-    `notes` are about those that tell of a part of the span.
+    `notes` are about sources with data for only a part of the span.
 
-    Raises GpudashError where none tells of GPUs.
+    Raises GpudashError if none has data of GPUs.
     """
     if not any(kind.is_asked(options) for kind in SOURCES.values()) and not options.no_config:
         options.prometheus = [""]
@@ -128,9 +128,9 @@ def _of_sources(
 def _noted(
     past: Iterable[FleetSnapshot], name: str, since: datetime, hosts: _Hosts, notes: list[str]
 ) -> Iterator[FleetSnapshot]:
-    """Yield a past, show on a terminal how far it was read, and note its hosts at the end of it.
+    """Yield a past, show the progress on a terminal, and note its hosts at the end.
 
-    And from when on there are data, if that is not the beginning of the span.
+    Also note when its data begin, if that is not the beginning of the span.
     """
     last, shown, has_line = None, "", terminal.progress_is_shown()
     for last in past:
@@ -150,7 +150,7 @@ def _noted(
 def _of_recording(
     recording: Recording, options: argparse.Namespace, hosts: _Hosts
 ) -> tuple[tuple[datetime, datetime], Iterable[Event]]:
-    """Return what happened in a recording, all of a file unless --since is given."""
+    """Return the events of a recording, all of a file unless --since is given."""
     known = recording.span
     if options.since is None and options.replay is not None:
         end = known.last if options.at is None else parse_instant(options.at, known)
@@ -168,7 +168,7 @@ def _of_recording(
 
 
 def _step(known: Span) -> int:
-    """Return how far apart samples of a recording are looked at, whatever is asked of it."""
+    """Return the interval of samples to read of a recording, independent of the options."""
     seconds = (known.last - (known.first or known.last)).total_seconds()
     return next((each for each in _STEPS if seconds <= each * _MAX_SAMPLES), _STEPS[-1])
 

@@ -1,4 +1,4 @@
-"""`gpudash help TOPIC`: the reference, generated from what declares keys, settings, fields, ..."""
+"""`gpudash help TOPIC`: the reference, generated from the tables of keys, settings, fields, ..."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ ENVIRONMENT = {
 
 
 class HelpSection(NamedTuple):
-    """A heading, and what is below it: each term with its description."""
+    """A heading and its entries: each term with its description."""
 
     title: str
     rows: list[tuple[str, str]]
@@ -99,7 +99,7 @@ def _show(text: str) -> None:
         return
     import subprocess
 
-    # One screenful needs no pager.
+    # A single screenful needs no pager.
     environ = {"LESS": "FRX", **os.environ}
     process = subprocess.Popen(pager, shell=True, stdin=subprocess.PIPE, env=environ)
     # Ctrl-C is for the pager.
@@ -108,7 +108,7 @@ def _show(text: str) -> None:
 
 
 def _pager() -> str | None:
-    """Return the command of a pager, None without one or on a terminal that cannot page."""
+    """Return the command of a pager, None if there is none or the terminal is too simple."""
     named = os.environ.get("MANPAGER") or os.environ.get("PAGER")
     if named or os.environ.get("TERM") in ("dumb", "emacs"):
         return named
@@ -221,7 +221,7 @@ def _findings() -> Iterator[HelpSection]:
 
 
 def _word(state: State | None) -> str:
-    """Return the word in the column STATUS, empty for a finding that has none there."""
+    """Return the word in the STATUS column, empty for a finding without one."""
     return "" if state is None else f"{state.word}: "
 
 
@@ -286,6 +286,6 @@ TOPICS: dict[str, Topic] = {
     "queries": Topic("the fields of --query-gpu and the like", _queries),
     "fields": Topic("the fields of --json, with units and NVML calls", _fields),
 }
-"""The parts of the reference by name."""
+"""The parts of the reference, by name."""
 
 VERB = Verb("the reference: " + ", ".join(TOPICS), add_arguments, run)

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Make the link or take it away; raises ActionError where something else has that name."""
+    """Create or remove the link; raises ActionError if something else has that name."""
     link = os.path.join(os.path.abspath(options.directory), next_smi.PROGRAM)
     if os.path.lexists(link) and not _is_own(link):
         raise ActionError(f"{link} is not a link to gpudash: left alone")
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _is_own(path: str) -> bool:
-    """Whether it is a link to a gpudash, even to one that is no longer there."""
+    """Whether it is a link to a gpudash, even to one that no longer exists."""
     return os.path.islink(path) and os.path.basename(os.readlink(path)) == _PROGRAM
 
 
@@ -59,7 +59,7 @@ def _change(link: str, is_removed: bool) -> None:
 
 
 def _program() -> str:
-    """Return the script that starts this gpudash; raises ActionError where there is none."""
+    """Return the script that starts this gpudash; raises ActionError if there is none."""
     for path in (sys.argv[0], os.path.join(os.path.dirname(sys.executable), "gpudash")):
         if os.path.basename(path) == _PROGRAM and os.access(path, os.X_OK):
             return os.path.abspath(path)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpudash.actions.kill.run import Timeouts
 
 _AS_IN_SHELL = (r"^-(\d{1,2}|[A-Z].*)$", r"--signal=\1")
-"""The signal as the shell's kill takes it, -9 or -KILL."""
+"""The signal in the syntax of the shell's kill, -9 or -KILL."""
 
 
 def add_arguments(parser: Parser) -> None:
@@ -35,9 +35,9 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace, timeouts: Timeouts | None = None) -> int:
-    """Ask, signal and report; raises ActionError where signals are forbidden."""
+    """Ask, signal and report; raises ActionError if signals are forbidden."""
     _refuse_read_only(asked=options.read_only, config=not options.no_config)
-    # A read-only gpudash does not even load what can signal.
+    # A read-only gpudash does not even load the code that signals.
     from gpudash.actions.kill.run import TIMEOUTS
     from gpudash.cli.kill import kill
 
@@ -62,7 +62,7 @@ def signal_and_pids(options: argparse.Namespace) -> tuple[str, list[str]]:
 
 
 def _refuse_read_only(*, asked: bool, config: bool) -> None:
-    """Raise ActionError where the command line, the host or the settings forbid signals."""
+    """Raise ActionError if the command line, the host or the settings forbid signals."""
     forbidden_by = "--read-only" if asked else forbids_signals()
     if forbidden_by is not None:
         raise ActionError(f"gpudash is read-only ({forbidden_by}): nothing was sent")

@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _report_blocked(snapshot: Snapshot) -> None:
-    """Report GPUs that are not leased and cannot be."""
+    """Report unleased GPUs that cannot be leased."""
     table = LeaseTable(time.monotonic)
     table.listed = locks.listed()
     found = blocked(snapshot, table)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpudash.model.records import NvLink
 
     Section = Callable[[Sequence[NvLink], int | None], Iterator[str]]
-    """Yields lines about the links of a GPU, or about the one of that number."""
+    """Yields lines about a GPU's links, or about the one with this number."""
 
 _CAPABILITIES = {
     "p2p": "P2P is supported",
@@ -72,7 +72,7 @@ def _print_links(source: HostSource, options: argparse.Namespace) -> int:
 def _of_active(
     links: Sequence[NvLink], only: int | None, lines: Callable[[NvLink], Iterable[str]]
 ) -> Iterator[str]:
-    """Yield the lines of each link that is up, or of the one that is wanted."""
+    """Yield the lines of each link that is up, or of the requested one."""
     for link in links:
         if link.is_active is not False and only in (None, link.number):
             yield from (f"\t {line}" for line in lines(link))

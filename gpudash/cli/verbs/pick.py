@@ -1,4 +1,4 @@
-"""`gpudash pick`: the GPUs that are free, as a value for CUDA_VISIBLE_DEVICES."""
+"""`gpudash pick`: free GPUs, as a value for CUDA_VISIBLE_DEVICES."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAX_GPUS = 1024
 
 
 def add_request(parser: argparse.ArgumentParser) -> None:
-    """Declare which GPUs are wanted, as `pick`, `wait` and `run` take it."""
+    """Declare the request for GPUs, common to `pick`, `wait` and `run`."""
     add = parser.add_argument
     add("-n", "--count", type=count(_MAX_GPUS), default=1, metavar="N", help="number of GPUs (1)")
     add(
@@ -49,7 +49,7 @@ def add_request(parser: argparse.ArgumentParser) -> None:
 
 
 def gpu_request(options: argparse.Namespace) -> GpuRequest:
-    """Return which GPUs are wanted."""
+    """Return the requested GPUs."""
     return GpuRequest(
         count=options.count,
         min_free_bytes=options.min_free,
@@ -61,7 +61,7 @@ def gpu_request(options: argparse.Namespace) -> GpuRequest:
 
 
 def add_choice(parser: argparse.ArgumentParser) -> None:
-    """Declare what is chosen on this host and how it is printed, as `pick` and `wait` take it."""
+    """Declare the choice on this host and its output, common to `pick` and `wait`."""
     add_request(parser)
     formats = ("uuid", "index")
     parser.add_argument(
@@ -81,12 +81,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_hosts(parser: argparse.ArgumentParser) -> None:
-    """Declare other hosts in place of this one, as `pick` and `run` take them."""
+    """Declare other hosts in place of this one, common to `pick` and `run`."""
     add_shared(parser, "host", "hosts-file", "ssh-config")
 
 
 def has_hosts(options: argparse.Namespace) -> bool:
-    """Whether other hosts are asked; raises UsageError for options that are about this one."""
+    """Whether to ask other hosts; raises UsageError for options about this one."""
     if options.host is None and options.hosts_file is None:
         return False
     refuse(options, ("gpu", "demo", "wait"), "--host")
@@ -94,7 +94,7 @@ def has_hosts(options: argparse.Namespace) -> bool:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print GPUs that fit the request; 75 and nothing on stdout where there are too few."""
+    """Print GPUs that meet the request; 75 and nothing on stdout if there are too few."""
     if has_hosts(options):
         from gpudash.cli.fleet_lease import print_offers
 
@@ -103,9 +103,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def print_free(options: argparse.Namespace, *, timeout: float | None) -> int:
-    """Print GPUs that fit the request, waiting for them for `timeout` seconds (None: forever).
+    """Print GPUs that meet the request, waiting for `timeout` seconds (None: forever).
 
-    Raises GpudashError for what can never be satisfied.
+    Raises GpudashError for a request that can never be met.
     """
     request, waiting = gpu_request(options), Waiting(timeout, since=time.monotonic())
     with closing(open_sampler(collector_command(options), options.window)) as sampler:

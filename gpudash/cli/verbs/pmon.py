@@ -1,4 +1,4 @@
-"""`gpudash pmon`: a line a process, GPU and second, in the columns of `nvidia-smi pmon`."""
+"""`gpudash pmon`: a line per process, GPU and second, in the columns of `nvidia-smi pmon`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print lines until the count, or a signal, is reached."""
+    """Print lines until the count is reached or a signal arrives."""
     stamp = options.stamp or ""
 
     def table(snapshot: Snapshot) -> tuple[str, Iterable[str]]:

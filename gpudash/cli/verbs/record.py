@@ -1,4 +1,4 @@
-"""`gpudash record`: what the collector prints goes into a file."""
+"""`gpudash record`: writes the collector's lines to a file."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Record until the time is over, or a signal, whose status it then has.
+    """Record until the end of the time, or a signal, which then sets the status.
 
-    SIGUSR1 releases the GPUs until the next SIGUSR1. Raises UsageError where a file is in
-    the way, OutputError when it cannot be written, and the collector's own error, or
-    SilenceError, where there never was a sample.
+    SIGUSR1 releases the GPUs until the next SIGUSR1. Raises UsageError if a file is in the way,
+    OutputError if it cannot be written, and the collector's own error, or SilenceError, if there
+    never was a sample.
     """
     with alerts(options) as observe:
         return _record(options, observe)
@@ -102,7 +102,7 @@ def _record(options: argparse.Namespace, observe: Callable[[Snapshot], None] | N
 def _stream(
     options: argparse.Namespace, interval: float
 ) -> Callable[[], LineStream[Snapshot] | LineStream[FleetSnapshot]]:
-    """Return what starts the collector of one host, or of many."""
+    """Return the command that collects one host, or many."""
     if modes.is_fleet(options):
         refuse(options, ("on_finding", "gpu", "pcie_throughput"), "many hosts")
         argv, environ = fleet.command(options), fleet.environment(options)
@@ -129,7 +129,7 @@ class _ProgressLine:
         self._problem = ""
 
     def update(self, problem: str) -> None:
-        """Show how much there is, and why there is no more."""
+        """Show how much was recorded, and why nothing is being added."""
         if self._on_terminal:
             what = f"; {problem}" if problem else "; Ctrl-C ends it"
             text = f"{self._done('recording')}, {duration(time.monotonic() - self._since)}{what}"

@@ -1,4 +1,4 @@
-"""`gpudash replay`: the screen on a recording; and its lines for scripts."""
+"""`gpudash replay`: the screen on a recording, or its lines for scripts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Play a recording on the screen until the user leaves.
 
-    Raises UsageError for a time that is not in it, WireError where nothing can be replayed.
+    Raises UsageError for a time outside it, WireError if nothing can be replayed.
     """
     recording = open_recording(options.file)
     if recording.first.is_fleet:
@@ -69,8 +69,8 @@ def run(options: argparse.Namespace) -> int:
 def print_lines(options: argparse.Namespace) -> int:
     """Print the documents of a recording, byte for byte unless GPUs are chosen.
 
-    Whether there is none near the time that is asked for stands on the error output.
-    On a terminal they are encoded again: anything may have been written to the file.
+    If there is none near the requested time, stderr says so. On a terminal, they are encoded again:
+    the file may contain anything.
     """
     check_recording(options)
     gpus = gpu_selectors(options)
@@ -94,7 +94,7 @@ def _encoded_again(sample: Sample, gpus: Sequence[str]) -> bytes:
 
 
 def _start(recording: Recording, at: str | None) -> Sample:
-    """Return the sample of a time, the first without one; raises UsageError."""
+    """Return the sample at a time, the first for none; raises UsageError."""
     return recording.first if at is None else recording.at(parse_instant(at, recording.span))
 
 

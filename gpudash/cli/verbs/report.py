@@ -1,4 +1,4 @@
-"""`gpudash report`: what GPUs were used for, by user, GPU, job or host."""
+"""`gpudash report`: the use of GPUs, by user, GPU, job or host."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print a report; raises UsageError, GpudashError where the past cannot be read."""
+    """Print a report; raises UsageError, GpudashError if the past is unreadable."""
     if options.json:
         refuse(options, ("format",), "--json")
     if options.replay is not None:
@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _of_recording(recording: Recording, options: argparse.Namespace) -> Report:
-    """Return the report of a recording, of all of it unless --since is given; or of the past."""
+    """Return the report of a recording, all of it unless --since is given; or of the past."""
     known, now = recorded_span(recording), datetime.now(timezone.utc)
     if options.replay is None:
         since, until = _window(options, now)
@@ -99,10 +99,10 @@ def _of_recording(recording: Recording, options: argparse.Namespace) -> Report:
 
 
 def _of_hosts(options: argparse.Namespace) -> Report:
-    """Return the report of hosts, each made there; raises GpudashError where none answers."""
+    """Return the report of hosts, each made there; raises GpudashError if none answers."""
     now, known = datetime.now(timezone.utc), settings(options).fleet
     since, until = _window(options, now)
-    # Clocks differ: what ends now is asked for without an end.
+    # Clocks differ: a report up to now is requested without an end.
     words = ["report", "--json", "--by", options.by]
     words += ["--since", f"{(until - since).total_seconds():.0f}s"]
     words += [] if options.at is None else ["--at", until.astimezone(timezone.utc).isoformat()]
@@ -128,7 +128,7 @@ def _of_hosts(options: argparse.Namespace) -> Report:
 
 
 def _of_prometheus(options: argparse.Namespace) -> Report:
-    """Return the report of hosts that servers know; raises GpudashError where none answers."""
+    """Return the report of hosts from servers; raises GpudashError if none answers."""
     from gpudash.fleet.prometheus.source import opened
     from gpudash.fleet.slurm import owners
 
@@ -143,7 +143,7 @@ def _of_prometheus(options: argparse.Namespace) -> Report:
             name = source.read().report.name
             try:
                 known.append([])
-                # Those of one server are many, and nothing else has them.
+                # One server has many minutes, but all are unique.
                 take = sums.add if len(sources) == 1 else known[-1].append
                 for minute in source.minutes(since, until, jobs, by_host=options.by == "host"):
                     take(minute)

@@ -52,9 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, timing: Timing = TIMING) -> int:
-    """Become the command, with the GPUs leased and named in its environment.
+    """Become the command, with the GPUs leased and given in its environment.
 
-    Returns 75 when there are too few; with --wait they are waited for.
+    Return 75 if there are too few; with --wait, wait for them.
     """
     argv = options.argv
     command = list(argv[1:] if argv[:1] == ["--"] else argv)
@@ -91,7 +91,7 @@ def run(options: argparse.Namespace, timing: Timing = TIMING) -> int:
 
 
 def _words(options: argparse.Namespace) -> list[str]:
-    """Return the options of the same request on another host."""
+    """Return the options of the same request for another host."""
     words = ["-n", str(options.count), "--min-free", f"{options.min_free >> 20}MiB"]
     words += ["--max-util", f"{options.max_util:g}", "--for", f"{options.window:g}s"]
     if options.model is not None:
@@ -111,7 +111,7 @@ def _become(command: Sequence[str], leased: Leased) -> NoReturn:
         "CUDA_VISIBLE_DEVICES": named,
         "GPUDASH_LEASE": named,
     }
-    # Python ignores both, and a command would go on to do so.
+    # Python ignores both, and the command would inherit that.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     try:

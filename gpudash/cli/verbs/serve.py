@@ -1,7 +1,7 @@
-"""`gpudash serve`: what this host does, for Prometheus over HTTP and for all who look here.
+"""`gpudash serve`: this host's state, for Prometheus over HTTP and for local viewers.
 
 The server is the standard library's: prometheus_client appends `_total` to DCGM's counters, which
-no dashboard made for dcgm-exporter finds, and has no page for health.
+no dashboard made for dcgm-exporter finds, and has no health page.
 """
 
 from __future__ import annotations
@@ -144,10 +144,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve until a signal, whose status it then has; SIGUSR1 releases the GPUs until the next.
+    """Serve until a signal, which then sets the status; SIGUSR1 releases the GPUs until the next.
 
-    Raises UsageError for certificates that cannot be used, and GpudashError where the address
-    cannot be listened on.
+    Raises UsageError for unusable certificates, and GpudashError if the address cannot be listened
+    on.
     """
     if options.print_unit:
         terminal.write_text(_unit(sys.argv, options.socket_group))
@@ -207,9 +207,9 @@ def _serve(
 
 
 def _listen(viewers: LineServer, options: argparse.Namespace) -> str:
-    """Listen on the socket; return the message that it cannot be done where it was not asked for.
+    """Listen on the socket; return the error as a message if the socket was not requested.
 
-    Raises UsageError or GpudashError. A part of this host, or a simulated one, is not for all.
+    Raises UsageError or GpudashError. Selected or simulated GPUs are not offered to everyone.
     """
     if options.socket is None and options.socket_group is None:
         if options.demo is not None or options.gpu is not None:
@@ -229,9 +229,9 @@ def _listen(viewers: LineServer, options: argparse.Namespace) -> str:
 
 @contextmanager
 def _history(options: argparse.Namespace) -> Iterator[tuple[KeptHistory | None, str]]:
-    """Open the history, None for none; with the message that there can be none, if not asked for.
+    """Open the history, None for none; with the error as a message if it was not requested.
 
-    Raises UsageError where one was asked for. Some GPUs, or simulated ones, are kept on request.
+    Raises UsageError if it was requested. Selected or simulated GPUs are only kept on request.
     """
     folder = options.history
     if folder is None and options.demo is None and options.gpu is None:
@@ -260,7 +260,7 @@ def _history(options: argparse.Namespace) -> Iterator[tuple[KeptHistory | None, 
 def _unit(argv: list[str], group: str | None) -> str:
     """Return a systemd unit that runs this command line without --print-unit.
 
-    Who gives a socket to a group must be in it.
+    To give a socket to a group, its user must be a member.
     """
     program = str(Path(argv[0]).resolve())
     words = [program] if program.endswith("gpudash") else [sys.executable, "-m", "gpudash"]
@@ -278,7 +278,7 @@ def _unit(argv: list[str], group: str | None) -> str:
 
 
 def _tls(options: argparse.Namespace) -> ssl.SSLContext | None:
-    """Return how to encrypt, None for not at all; raises UsageError."""
+    """Return the TLS context, None for no encryption; raises UsageError."""
     if options.tls_cert is None:
         if options.tls_key or options.client_ca:
             raise UsageError("--tls-key and --client-ca go with --tls-cert FILE")
@@ -308,7 +308,7 @@ def _file(options: argparse.Namespace, option: str) -> Any:
 
 @contextmanager
 def _naming(option: str, file: str) -> Iterator[None]:
-    """Turn what is wrong with a file into a UsageError that names it."""
+    """Turn an error with a file into a UsageError that names it."""
     try:
         yield
     except ssl.SSLError as error:
@@ -320,7 +320,7 @@ def _naming(option: str, file: str) -> Iterator[None]:
 
 
 class Exporter:
-    """The last sample as a document; once it is too old, that the host is down."""
+    """The last sample as a document; once it is too old, the host is down."""
 
     def __init__(self, names: DcgmNames, stale_after_seconds: float) -> None:
         self._names, self._stale_after = names, stale_after_seconds
@@ -331,7 +331,7 @@ class Exporter:
         """Why the host is down, if it is."""
 
     def take(self, snapshot: Snapshot) -> None:
-        """Take a sample."""
+        """Store a sample."""
         self._sample, self._sampled_at = snapshot, time.monotonic()
         self._is_up = prometheus.is_up(snapshot)
         faults = [fault.message for fault in snapshot.errors if fault.source == "nvml"]
@@ -358,7 +358,7 @@ class Exporter:
         return (200, _INDEX) if path == "/" else (404, b"not found; there is /metrics\n")
 
     def _metrics(self) -> bytes:
-        """Return the last sample, drawn up when it is first asked for."""
+        """Return the last sample, rendered when first requested."""
         sample, (drawn, document) = self._sample, self._document
         if sample is None or not self._is_fresh:
             return prometheus.down().encode()
@@ -394,9 +394,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     @property
     def _has_body(self) -> bool:
-        """Whether more than the head may belong to a request, which must not be read as the next.
+        """Whether a request may have a body, which must not be read as the next request.
 
-        A line that is no header hides those below it.
+        An invalid header line hides those below it.
         """
         lengths = self.headers.get_all("Content-Length", [])
         has_length = any(length.strip() != "0" for length in lengths)
@@ -415,7 +415,7 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 128
 
     def __init__(self, where: Address, exporter: Exporter, tls: ssl.SSLContext | None) -> None:
-        """Raises GpudashError where the address cannot be listened on."""
+        """Raises GpudashError if the address cannot be listened on."""
         self.exporter, self._tls = exporter, tls
         self._clients: dict[socket.socket, None] = {}
         self._lock = threading.Lock()
@@ -433,20 +433,20 @@ class Server(ThreadingHTTPServer):
             raise GpudashError(f"cannot listen on {_shown(where)}: {reason}") from None
 
     def server_bind(self) -> None:
-        """Bind; all interfaces are those of IPv4, too."""
+        """Bind; all interfaces includes IPv4."""
         if self._is_dual:
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         super().server_bind()
 
     @property
     def url(self) -> str:
-        """Where it is scraped."""
+        """The URL to scrape."""
         scheme = "http" if self._tls is None else "https"
         host, port = self.socket.getsockname()[:2]
         return f"{scheme}://{_shown(Address(host, port))}/metrics"
 
     def get_request(self) -> tuple[socket.socket, tuple[str, int]]:
-        """Accept a client; the handshake is left to its own thread, which it cannot hold long."""
+        """Accept a client; the handshake is left to its own thread, within a time limit."""
         connection, client = super().get_request()
         connection.settimeout(_CLIENT_SECONDS)
         if self._tls is not None:
@@ -456,9 +456,9 @@ class Server(ThreadingHTTPServer):
         return connection, client
 
     def process_request(self, request: Any, client_address: object) -> None:
-        """Handle a client in a thread of its own; with too many, the oldest connection is closed.
+        """Handle a client in its own thread; with too many, close the oldest connection.
 
-        A scrape takes milliseconds: what is open for long is a client that sends too slowly.
+        A scrape takes milliseconds: a long connection is a client that sends too slowly.
         """
         with self._lock:
             oldest = next(iter(self._clients)) if len(self._clients) >= _MAX_CLIENTS else None
@@ -466,18 +466,18 @@ class Server(ThreadingHTTPServer):
             if oldest is not None:
                 del self._clients[oldest]
                 with suppress(OSError):
-                    # That of SSLSocket would let its thread go on without encryption.
+                    # SSLSocket's own would let its thread go on without encryption.
                     socket.socket.shutdown(oldest, socket.SHUT_RDWR)
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        """End a client, which is forgotten before its descriptor may be another's."""
+        """Close a client, forgetting it before its descriptor is reused."""
         with self._lock:
             self._clients.pop(request, None)
         super().shutdown_request(request)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Write nothing: a client that goes away is no error of ours."""
+        """Write nothing: a client that disconnects is not our error."""
 
 
 def _shown(where: Address) -> str:

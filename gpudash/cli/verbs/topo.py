@@ -1,4 +1,4 @@
-"""`gpudash topo`: how the GPUs are connected."""
+"""`gpudash topo`: the connections of the GPUs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _CAPABILITIES = {"r": "read", "w": "write", "n": "use NVLink", "a": "do atomics", "p": "use PCIe"}
 _OF_GPUS = {"level": 1, "path": 2, "cpu_nodes": 1, "memory_nodes": 1, "own_node": 1}
-"""How many GPUs of -i what is asked about them takes."""
+"""How many GPUs of -i each option needs."""
 _ONE_GPU = "; with -i and one GPU"
 
 
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the matrix with its legend, or as JSON; raises DriverError where a GPU is silent."""
+    """Print the matrix with its legend, or as JSON; raises DriverError if a GPU is silent."""
     given = vars(options)
     asked = [name for name in _OF_GPUS if given[name] is not None and given[name] is not False]
     forms = asked or options.matrix or options.pci or options.capability or options.cpu is not None
@@ -95,7 +95,7 @@ def _print_topology(source: HostSource, options: argparse.Namespace) -> int:
 
 
 def _print_forms(source: HostSource, options: argparse.Namespace, asked: list[str]) -> int:
-    """Print what nvidia-smi's options ask for; raises UsageError for a wrong number of GPUs."""
+    """Print the forms of nvidia-smi's options; raises UsageError for a wrong number of GPUs."""
     from gpudash.analysis.link_warnings import no_topology
 
     snapshot = sample(source)
@@ -112,7 +112,7 @@ def _print_forms(source: HostSource, options: argparse.Namespace, asked: list[st
 def _forms(
     options: argparse.Namespace, topology: Topology, gpus: Snapshot, asked: list[str]
 ) -> Iterator[str]:
-    """Yield them in the order of nvidia-smi."""
+    """Yield them in nvidia-smi's order."""
     from gpudash.output import smi_topo
 
     indices = [device.index for device in gpus.devices if device.index in topology.indices]

@@ -1,4 +1,4 @@
-"""`gpudash wait`: as `gpudash pick`, once there are enough free GPUs."""
+"""`gpudash wait`: like `gpudash pick`, once there are enough free GPUs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print GPUs that fit the request as soon as there are enough; 75 after the timeout."""
+    """Print GPUs that meet the request as soon as there are enough; 75 after the timeout."""
     return pick.print_free(options, timeout=options.give_up)
 
 
