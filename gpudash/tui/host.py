@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any, ClassVar
 
 from textual.screen import Screen
@@ -20,7 +19,7 @@ from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.dialogs.choose import Choice
 from gpudash.tui.dialogs.dialog import put_above
 from gpudash.tui.keymap import HOST_KEYS, KEYS, Key
-from gpudash.tui.page import Page
+from gpudash.tui.page import Page, page_class
 from gpudash.tui.preferences import next_interval
 
 NONE_SELECTED = "no process is selected"
@@ -158,8 +157,9 @@ class HostPage(Page):
         put_above(app, page)
 
     def action_view(self, name: str, *about: object) -> None:
-        """Open a page by the name of its module, such as `users`, with its arguments."""
-        self.open_above(view_class(name)(self.dashboard, *about))
+        """Open a page by the name of its module, such as `users`, with what it is about."""
+        view = page_class(f"views.{name}.{name.capitalize()}View")
+        self.open_above(view(self.dashboard, *about))
 
     def action_view_gpu(self, index: int) -> None:
         """Show everything about the GPU with this index."""
@@ -257,9 +257,3 @@ class HostPage(Page):
             listing.hold()
             rows = [row for row in listing.everything if row.process.key == listing.selected_key]
         return rows
-
-
-def view_class(name: str) -> Any:
-    """Return the class of a page by the name of its module, importing it."""
-    module = import_module(f"gpudash.tui.views.{name}")
-    return getattr(module, f"{name.capitalize()}View")

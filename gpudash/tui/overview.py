@@ -22,6 +22,7 @@ from gpudash.tui.draw.main_charts import charted_fields
 from gpudash.tui.host import NONE_SELECTED, HostPage
 from gpudash.tui.keymap import LIST_KEYS
 from gpudash.tui.listing import PROCESS_ORDERS, starts_largest
+from gpudash.tui.page import Filtering
 from gpudash.tui.panels import DashboardPanels
 from gpudash.tui.preferences import Preferences
 from gpudash.tui.theme import PLAIN
@@ -47,8 +48,8 @@ _BY_LETTER = {
 """The columns by letter, as nvitop's `o` key has them."""
 
 
-class Overview(HostPage):
-    """Panels over a feed, drawn when something has changed."""
+class Overview(Filtering, HostPage):
+    """Panels over a feed, drawn when something changed."""
 
     DEFAULT_CSS = """
     Overview > #processes { height: 1fr; }
@@ -111,12 +112,15 @@ class Overview(HostPage):
         self._lay_out()
         self.app.outdated = True
 
+    def on_filter_prompt_resized(self, _message: FilterPrompt.Resized) -> None:
+        """Give the panels the lines that the prompt leaves."""
+        self._lay_out()
+
     def _lay_out(self) -> None:
         """Give the dashboard the terminal without the prompt, a line higher than the keys."""
         cells, height = self.size
         covered = self.prompt.lines - 1 if self.prompt.is_open else 0
         self.dashboard.resize(cells, height, covered)
-        self.bottom.set_class(self.prompt.is_open, "-covered")
 
     def draw(self) -> None:
         """Draw the panels; unchanged lines cost nothing."""
@@ -163,18 +167,17 @@ class Overview(HostPage):
     def move(self, rows: int) -> None:
         """Move the cursor."""
         self.dashboard.move(rows)
-        self.prompt.follow_cursor()
 
     def action_page(self, pages: int) -> None:
         """Move the cursor by what is in view of the part in focus."""
         focused = self.dashboard.devices.focused
-        self.move(pages * (self.dashboard.layout.seen if focused else self.panels.page))
+        self.action_move(pages * (self.dashboard.layout.seen if focused else self.panels.page))
 
     def action_scroll_command(self, steps: int) -> None:
         """Scroll the command lines; move between columns of devices."""
         layout = self.dashboard.layout
         if self.dashboard.devices.focused and layout.across > 1:
-            self.move(steps * layout.device_lines)
+            self.action_move(steps * layout.device_lines)
         else:
             self.panels.scroll_command(steps * _COMMAND_STEP)
 
@@ -199,17 +202,6 @@ class Overview(HostPage):
             self.release_gpus()
         elif not self.dashboard.clear() and self.is_entered:
             self.app.action_leave()
-
-    # The filter
-
-    def action_filter(self) -> None:
-        """Open the prompt with the filter in force."""
-        self.prompt.open()
-
-    def on_filter_prompt_resized(self, _message: FilterPrompt.Resized) -> None:
-        """Give the prompt its lines, or return them to the panels."""
-        self._lay_out()
-        self.draw_later()
 
     # The order
 

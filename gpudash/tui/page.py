@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from textual.app import ComposeResult
@@ -34,6 +35,7 @@ from gpudash.tui.widgets.lines import Footer, Lines
 if TYPE_CHECKING:
     from gpudash.tui.app import GpudashApp
     from gpudash.tui.preferences import Preferences
+    from gpudash.tui.widgets.filter_prompt import FilterPrompt
 
 WHILE_TYPING = frozenset({"move", "page", "redraw", "suspend_process", "help"})
 """Actions whose keys cannot be part of a text."""
@@ -314,3 +316,29 @@ class Page(Closing[str], inherit_bindings=False):
         """Run the action of the key that was clicked."""
         message.stop()
         await self.app.run_action(message.action, default_namespace=self)
+
+
+class Filtering(Page):
+    """What pages have in common whose rows a filter narrows down, beside what each is."""
+
+    prompt: FilterPrompt
+
+    def action_filter(self) -> None:
+        """Open the prompt with the filter in force."""
+        self.prompt.open()
+
+    def action_move(self, rows: int) -> None:
+        """Move the cursor, to where what is typed leads back."""
+        super().action_move(rows)
+        self.prompt.follow_cursor()
+
+    def on_filter_prompt_resized(self, _message: FilterPrompt.Resized) -> None:
+        """Give the prompt its lines, or the page its own back."""
+        self.bottom.set_class(self.prompt.is_open, "-covered")
+        self.draw_later()
+
+
+def page_class(path: str) -> Any:
+    """Return the class of a page by its module and its name; it is imported only now."""
+    module, _, name = path.rpartition(".")
+    return getattr(import_module(f"gpudash.tui.{module}"), name)

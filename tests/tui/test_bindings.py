@@ -9,10 +9,9 @@ from gpudash.feed.protocol import FeedState
 from gpudash.tui import views
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.bindings import actions, clashes, keys_in_force, shown_key
-from gpudash.tui.fleet.page import page_class
-from gpudash.tui.host import view_class
 from gpudash.tui.keymap import FLEET_PAGE_KEYS, HOST_KEYS, KEYS, OVERVIEW_KEYS, SCREENS, Key
 from gpudash.tui.overview import Overview
+from gpudash.tui.page import page_class
 from tests.tui.stage import busy_snapshot, on_screen
 
 
@@ -30,16 +29,18 @@ def test_no_key_of_a_screen_is_given_twice() -> None:
         assert sorted(names) == sorted(set(names))
 
 
-VIEWS = [view_class(each.name) for each in iter_modules(views.__path__) if each.name != "view"]
+NAMES = [each.name for each in iter_modules(views.__path__) if each.name != "view"]
+VIEWS = [page_class(f"views.{name}.{name.capitalize()}View") for name in NAMES]
 PATHS = [key.action.split("'")[1] for key in FLEET_PAGE_KEYS if key.action.startswith("open_page")]
+FLEET = [page_class(f"fleet.{path}") for path in PATHS]
 
 
 @pytest.mark.parametrize(
     ("page", "keys"),
     [
         (Overview, OVERVIEW_KEYS),
-        *((page_class(path), page_class(path).KEYS) for path in PATHS),
-        *((page_class(path), FLEET_PAGE_KEYS) for path in PATHS),
+        *((page, page.KEYS) for page in FLEET),
+        *((page, FLEET_PAGE_KEYS) for page in FLEET),
         *((view, HOST_KEYS) for view in VIEWS),
         *((view, view.KEYS) for view in VIEWS),
     ],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from importlib import import_module
 from typing import Any, ClassVar
 
 from textual.app import ComposeResult
@@ -41,7 +40,7 @@ from gpudash.tui.keymap import (
     Key,
 )
 from gpudash.tui.overview import Overview
-from gpudash.tui.page import Page
+from gpudash.tui.page import Filtering, page_class
 from gpudash.tui.status import state_mark
 from gpudash.tui.widgets.filter_prompt import FilterPrompt
 from gpudash.tui.widgets.lines import Wheel
@@ -53,7 +52,7 @@ _CHART_ACTIONS = frozenset({"zoom", "metric"})
 _ON_EVERY_PAGE = frozenset(key.id for key in (*SCREEN_KEYS, *FLEET_PAGE_KEYS))
 
 
-class FleetPage(Page, Wheel):
+class FleetPage(Filtering, Wheel):
     """A page over the snapshots of many hosts: subclasses return its lines around a cursor."""
 
     KEYS = INNER_KEYS
@@ -236,7 +235,7 @@ class FleetPage(Page, Wheel):
         app = self.app
         if self.prompt.is_open:
             self.prompt.close()
-        wanted = page_class(path)
+        wanted = page_class(f"fleet.{path}")
         if isinstance(app.first, wanted):
             app.close_above(app.first)
         elif type(self) is not wanted:
@@ -315,8 +314,8 @@ class FleetPage(Page, Wheel):
         self.show_message(message)
 
     def show_gpus_of(self, host: FleetHost) -> None:
-        """Show the known GPUs of a host."""
-        put_above(self.app, page_class("tables.HostGpusPage")(self.model, host.key))
+        """Show what is known of the GPUs of a host."""
+        put_above(self.app, page_class("fleet.tables.HostGpusPage")(self.model, host.key))
 
     def enter_named(self, name: str, at: datetime | None = None) -> None:
         """Show the overview of a host by name; for an instant, its GPUs if a source has a past.
@@ -349,26 +348,4 @@ class FleetPage(Page, Wheel):
     def open_found(self, job: JobKey) -> None:
         """Show the GPUs of a job found by the filter; Back returns without the filter."""
         self.model.before_narrow = Filter("")
-        put_above(self.app, page_class("tables.JobPage")(self.model, job))
-
-    # The filter
-
-    def action_filter(self) -> None:
-        """Open the prompt with the filter in force."""
-        self.prompt.open()
-
-    def on_filter_prompt_resized(self, _message: FilterPrompt.Resized) -> None:
-        """Give the prompt its lines, or return them to the page."""
-        self.bottom.set_class(self.prompt.is_open, "-covered")
-        self.draw_later()
-
-    def action_move(self, rows: int) -> None:
-        """Move the cursor."""
-        super().action_move(rows)
-        self.prompt.follow_cursor()
-
-
-def page_class(path: str) -> Any:
-    """Return the class of a page by its module here and its name, importing it."""
-    module, _, name = path.partition(".")
-    return getattr(import_module(f"gpudash.tui.fleet.{module}"), name)
+        put_above(self.app, page_class("fleet.tables.JobPage")(self.model, job))

@@ -5,8 +5,8 @@ import pytest
 
 from gpudash.tui import views
 from gpudash.tui.bindings import bindings
-from gpudash.tui.host import view_class
 from gpudash.tui.keymap import OVERVIEW_KEYS
+from gpudash.tui.page import page_class
 from gpudash.tui.views.view import View
 
 NAMES = [name for key in OVERVIEW_KEYS for name in re.findall(r"^view\('(\w+)'\)$", key.action)]
@@ -20,7 +20,7 @@ def test_every_view_has_a_key() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_view_in_the_keymap_can_be_opened_and_owns_its_keys(name: str) -> None:
-    found = view_class(name)
+    found = page_class(f"views.{name}.{name.capitalize()}View")
     assert issubclass(found, View)
     assert found.lines is not View.lines
     assert {binding.action for binding in bindings(found.KEYS)} == {
