@@ -180,6 +180,7 @@ class GpudashApp(TerminalApp):
     def _tick(self) -> None:
         self.front.tick()
         if self.front.is_aging:
+            self.front.ask()
             self.outdated = True
 
     def redraw(self) -> None:

@@ -143,6 +143,8 @@ class SentSignals:
         self._found: Sequence[Event] = ()
         self._stamp: object = None
         self._is_reading = False
+        self._due: Callable[[], object] | None = None
+        """Whom to call after another reading, None for none: it was asked for during one."""
 
     @cached_property
     def _background(self) -> Background:
@@ -154,9 +156,11 @@ class SentSignals:
         return background
 
     def ask(self, changed: Callable[[], object]) -> None:
-        """Read them; `changed` is called if there are new ones. On an event loop."""
-        if not self._is_reading:
-            self._is_reading = True
+        """Have them read; `changed` is called where there are others. On an event loop."""
+        if self._is_reading:
+            self._due = changed
+        else:
+            self._is_reading, self._due = True, None
             take = partial(self._take, changed)
             same: _Read = self._stamp, None
             self._background.submit(partial(_read, self._stamp), take, lambda _: take(same))
@@ -175,6 +179,8 @@ class SentSignals:
         if found is not None:
             self._found = found
             changed()
+        if self._due is not None:
+            self.ask(self._due)
 
 
 def _read(before: object) -> _Read:
