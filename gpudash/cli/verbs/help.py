@@ -164,10 +164,10 @@ def _filter() -> Iterator[HelpSection]:
     def rows(terms: Iterable[Term[Any]]) -> list[tuple[str, str]]:
         return [(each.example, f"{each.help} ({' '.join(each.operators)})") for each in terms]
 
-    yield Section("Terms of a filter, with their operators", rows(TERMS))
-    yield Section(f"Percentages of a process or user: {PERCENTAGES}", [])
-    yield Section("Terms of a filter of many hosts and --where", rows(OF_GPUS))
-    yield Section("A term for what happened, beside these", rows([KIND]))
+    yield HelpSection("Terms of a filter, with their operators", rows(TERMS))
+    yield HelpSection(f"Percentages of a process or user: {PERCENTAGES}", [])
+    yield HelpSection("Terms of a filter of many hosts and --where", rows(OF_GPUS))
+    yield HelpSection("A term for what happened, beside these", rows([KIND]))
     negated = "A - or ! before a word negates it; in a shell: --filter=-kind:job"
     yield HelpSection(negated, [])
 
@@ -229,8 +229,8 @@ def _delay(seconds: float) -> str:
     return f"; reported after {seconds:g} s" if seconds else ""
 
 
-def _exit() -> Iterator[Section]:
-    yield Section(
+def _exit() -> Iterator[HelpSection]:
+    yield HelpSection(
         "Exit statuses", [(str(number), text) for number, text in sorted(MEANINGS.items())]
     )
 
