@@ -11,7 +11,7 @@ from msgspec import Struct
 from gpudash.model.device import Device, device_labels
 from gpudash.model.process import EXITED, Process, ProcessDevice
 from gpudash.model.text import SafeText, clean
-from gpudash.model.units import ABSENT
+from gpudash.model.units import ABSENT, ranges
 
 _MAKERS = ("NVIDIA ", "GeForce ", "Tesla ")
 _MAX_NAME = 32
@@ -36,7 +36,7 @@ def gpu_ranges(devices: Iterable[ProcessDevice | Device], mig_labels: Mapping[st
             whole.add(device.index)
         else:
             instances.append(label)
-    parts = _ranges(whole)
+    parts = ranges(whole)
     if instances:
         parts = sorted([*parts, *instances], key=_sort_key)
     return ",".join(parts) or ABSENT
@@ -56,23 +56,13 @@ def used_gpus(shares: Iterable[ProcessDevice], devices: Sequence[Device]) -> str
 
 def index_ranges(indices: Iterable[int]) -> str:
     """Return indices in any order as ranges: `0-3,6`."""
-    return ",".join(_ranges(indices)) or ABSENT
+    return ",".join(ranges(indices)) or ABSENT
 
 
 def _sort_key(part: str) -> tuple[int, int]:
     """Return the sort key of a label or a range: last if its GPU is unknown."""
     gpu, _, rest = part.replace("-", ":").partition(":")
     return (int(gpu) if gpu.isdigit() else sys.maxsize, int(rest or 0))
-
-
-def _ranges(numbers: Iterable[int]) -> list[str]:
-    runs: list[tuple[int, int]] = []
-    for number in sorted(numbers):
-        if runs and runs[-1][1] == number - 1:
-            runs[-1] = runs[-1][0], number
-        else:
-            runs.append((number, number))
-    return [str(first) if first == last else f"{first}-{last}" for first, last in runs]
 
 
 def short_name(device: Device) -> str:

@@ -133,6 +133,17 @@ def inflected(number: int, text: str) -> str:
     return _ONE_OR_SEVERAL.sub(r"\1" if number == 1 else r"\2", text)
 
 
+def ranges(numbers: Iterable[int]) -> list[str]:
+    """Return different numbers in any order as ranges, the lowest first: `0-3`, `6`."""
+    runs: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if runs and runs[-1][1] == number - 1:
+            runs[-1] = runs[-1][0], number
+        else:
+            runs.append((number, number))
+    return [str(first) if first == last else f"{first}-{last}" for first, last in runs]
+
+
 def floor_tenths(seconds: float) -> float:
     """Return a span rounded down to tenths of a second.
 

@@ -20,6 +20,7 @@ from gpudash.model.device import Device
 from gpudash.model.fault import Fault
 from gpudash.model.snapshot import Nic, P2PStatus, Topology
 from gpudash.model.text import clean
+from gpudash.model.units import ranges
 from gpudash.system import nics as system_nics
 from gpudash.system.pci import kernel_address
 
@@ -198,13 +199,7 @@ def _mask(words: Sequence[int] | None) -> str | None:
         for bit in range(_WORD_BITS)
         if value >> bit & 1
     ]
-    runs: list[list[int]] = []
-    for bit in bits:
-        if runs and bit == runs[-1][1] + 1:
-            runs[-1][1] = bit
-        else:
-            runs.append([bit, bit])
-    return ",".join(f"{a}-{b}" if b > a else f"{a}" for a, b in runs) or None
+    return ",".join(ranges(bits)) or None
 
 
 _Known = tuple[str | None, int]
