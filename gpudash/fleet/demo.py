@@ -45,7 +45,7 @@ from gpudash.model.fleet import (
     FleetSource,
 )
 from gpudash.model.report import Minute
-from gpudash.model.text import SafeText
+from gpudash.model.text import SafeText, dashed
 from gpudash.model.units import grouped, mean_known
 
 _NAME = re.compile(r"fleet(?:-(\d{1,5})x(\d{1,2}))?")
@@ -222,8 +222,7 @@ class DemoSource(Source):
 
     def _uuid(self, text: str) -> SafeText:
         digest = blake2b(f"{self._seed}/{text}".encode(), digest_size=16).hexdigest()
-        parts = (digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:])
-        return SafeText(f"{text[:3]}-{'-'.join(parts)}")
+        return SafeText(f"{text[:3]}-{dashed(digest)}")
 
     def _tasks(self, host: int, now: float) -> Sequence[_Task]:
         phase = _phase(host)

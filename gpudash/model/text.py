@@ -154,6 +154,11 @@ StyledLine = list[tuple[str, str]]
 """Texts with their roles, such as `heading` or a level; print and screen style each role."""
 
 
+def dashed(digits: str) -> str:
+    """Return the 32 digits of a UUID as they are written: 8-4-4-4-12."""
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
 def width(text: str) -> int:
     """Return the number of cells that a line of printable text takes."""
     return len(text) if text.isascii() else sum(map(char_width, text))

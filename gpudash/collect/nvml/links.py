@@ -13,6 +13,7 @@ from gpudash.collect.nvml.library import DeviceLost, FieldAnswer, FieldAnswers, 
 from gpudash.collect.nvml.polling import Timer
 from gpudash.collect.nvml.rates import RateTracker
 from gpudash.collect.nvml.values import within
+from gpudash.model.text import dashed
 
 MAX_LINKS = 36
 _PAST_THE_LAST = frozenset({codes.INVALID_ARGUMENT, *codes.PERMANENT})
@@ -180,7 +181,7 @@ def _membership(info: Any) -> dict[str, Any]:
     values = (
         _FABRIC_STATES[info.state],
         info.status if info.state == _COMPLETED else None,
-        _dashed(cluster) if is_named else None,
+        dashed(cluster) if is_named else None,
         info.cliqueId if is_named else None,
         *(_HEALTH.get(health >> shift & _HEALTH_MASK) for shift in _HEALTH_SHIFTS),
         _CONFIGURATIONS.get(health >> _CONFIGURATION_SHIFT & _CONFIGURATION_MASK),
@@ -188,11 +189,6 @@ def _membership(info: Any) -> dict[str, Any]:
         _HEALTH.get(health >> _PARTITION_SHIFT & _HEALTH_MASK),
     )
     return dict(zip(FABRIC_FIELDS, values, strict=True))
-
-
-def _dashed(text: str) -> str:
-    """Return a UUID as it is written: 8-4-4-4-12 digits."""
-    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
 class ErrorKind(Struct, frozen=True):

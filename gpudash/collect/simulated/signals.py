@@ -11,6 +11,8 @@ from itertools import accumulate
 from math import sin, tau
 from typing import NamedTuple
 
+from gpudash.model.text import dashed
+
 _MASK = (1 << 64) - 1
 
 
@@ -43,8 +45,7 @@ def digits(length: int, *keys: int) -> str:
 
 def uuid(*keys: int) -> str:
     """Return something in the form of a UUID, without NVML's `GPU-` in front."""
-    raw = digits(32, *keys)
-    return "-".join((raw[:8], raw[8:12], raw[12:16], raw[16:20], raw[20:]))
+    return dashed(digits(32, *keys))
 
 
 PERIOD = 300
