@@ -10,6 +10,7 @@ from typing import Any
 
 from gpudash.collect.nvml import codes
 from gpudash.collect.nvml.library import Library
+from gpudash.collect.nvml.polling import Timer
 from gpudash.model.device import GPM_PERCENTS, GPM_RATES
 
 _ALL = {**GPM_PERCENTS, **GPM_RATES}
@@ -34,7 +35,7 @@ class Gpm:
         """Whether 0 means none: the counters run, although some drivers say that they are off."""
         self._before: Any = None
         self._spare: Any = None
-        self._due = 0.0
+        self._timer = Timer(_REFRESH_SECONDS)
         self._values = _NONE
 
     def read(self, handle: Any, now: float) -> Values:
@@ -44,8 +45,7 @@ class Gpm:
         """
         if self._supported is None:
             self._supported = self._is_supported(handle)
-        if self._supported and now >= self._due:
-            self._due = now + _REFRESH_SECONDS
+        if self._supported and self._timer.is_due(now):
             self._values = self._take(handle)
         return self._values
 

@@ -13,7 +13,7 @@ from gpudash.collect.nvml.calls import (
 )
 from gpudash.collect.nvml.gpm import Gpm
 from gpudash.collect.nvml.library import DeviceLost, Library
-from gpudash.collect.nvml.polling import PollGroup
+from gpudash.collect.nvml.polling import PollGroup, Timer
 from gpudash.model.device import Device
 
 _GONE = codes.PERMANENT | codes.DEAD | {codes.INVALID_ARGUMENT, codes.NOT_FOUND}
@@ -28,7 +28,7 @@ class InstanceReader:
     def __init__(self, library: Library) -> None:
         self._library = library
         self._slots: dict[int, _Slot] = {}
-        self._due = 0.0
+        self._timer = Timer(INSTANCE_SECONDS)
         self._gpm: dict[int, Gpm] = {}
 
     def read(self, handle: Any, parent: Mapping[str, Any], now: float) -> tuple[Device, ...]:
@@ -41,9 +41,8 @@ class InstanceReader:
         if handle is None or not (mode or (mode is None and self._slots)):
             self.close()
             return ()
-        is_due = now >= self._due
+        is_due = self._timer.is_due(now)
         if is_due:
-            self._due = now + INSTANCE_SECONDS
             self._slots = {slot.number: slot for slot in self._occupied(handle)}
         present = [slot for slot in self._slots.values() if slot.read(self._library, now)]
         if is_due:
@@ -62,7 +61,7 @@ class InstanceReader:
     def close(self) -> None:
         """Free what NVML allocated, and search for instances again at the next read."""
         self._close_gpm(set())
-        self._slots, self._due = {}, 0.0
+        self._slots, self._timer = {}, Timer(INSTANCE_SECONDS)
 
     def _occupied(self, handle: Any) -> Iterable[_Slot]:
         """Yield each slot that holds an instance; their numbers are sparse."""
