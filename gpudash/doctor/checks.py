@@ -9,6 +9,7 @@ from typing import Literal
 from msgspec import Struct
 
 from gpudash.model.text import SafeText, clean
+from gpudash.system.container import container
 
 Verdict = Literal["PASS", "WARN", "FAIL"]
 
@@ -22,6 +23,12 @@ class Machine:
     def __init__(self, root: str = "/", environ: Mapping[str, str] = os.environ) -> None:
         self.environ = environ
         self._root = root.rstrip("/")
+
+    @property
+    def container(self) -> SafeText | None:
+        """The kind of container that gpudash runs in, None outside of one."""
+        kind = container(f"{self._root}/", self.environ)
+        return None if kind is None else clean(kind)
 
     def read(self, path: str) -> str | None:
         """Return the beginning of a file."""

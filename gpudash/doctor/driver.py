@@ -12,7 +12,7 @@ from msgspec import Struct
 from gpudash.analysis.labels import index_ranges, visible_devices
 from gpudash.collect.source import HostSource
 from gpudash.doctor.checks import Check, Machine, failed, passed, warned
-from gpudash.doctor.environment import container, lease_check
+from gpudash.doctor.environment import lease_check
 from gpudash.model.device import Device
 from gpudash.model.errors import DriverError, ExitStatus
 from gpudash.model.fault import Fault
@@ -35,11 +35,10 @@ _NVIDIA, _DISPLAY, _BRIDGE = "0x10de", "0x03", "0x0680"
 _VERSION = re.compile(r"\s(\d{3,4}\.\d+(?:\.\d+)?)\s")
 _WSL_NODE = "/dev/dxg"
 _LIBRARY = "libnvidia-ml.so"
-_NOT_LOADED, _NOT_FOUND, _MISMATCH, _UNKNOWN = 9, 12, 18, 999
+_NOT_LOADED, _NOT_FOUND = 9, 12
 _IN_A_CONTAINER = {
     _NOT_LOADED: "load it on the host: sudo modprobe nvidia",
     _NOT_FOUND: "start it with --gpus all: NVIDIA's container toolkit brings the library in",
-    _UNKNOWN: "start it again; `systemctl daemon-reload` on the host does this to containers",
 }
 """What to do if the host has the driver."""
 
@@ -81,14 +80,8 @@ def _library(machine: Machine) -> list[Check]:
 
 def _refusal(error: DriverError, machine: Machine) -> Check:
     finding, _, advice = str(error).partition("; ")
-    module = module_version(machine)
-    if error.code == _MISMATCH and module:
-        loaded = (_loaded(machine) or "").partition(f"{_LIBRARY}.")[2]
-        finding = f"kernel module {clean(module)}, library {loaded or 'of another version'}"
-    if container(machine):
+    if machine.container:
         advice = _IN_A_CONTAINER.get(error.code, advice)
-        if error.code == _UNKNOWN:
-            finding = "the container's access to the GPUs was revoked (NVML error 999)"
     return failed("driver", finding, advice or None)
 
 
@@ -291,7 +284,7 @@ def _nodes(machine: Machine, gpus: list[str]) -> list[Check]:
         advice = "join the group that owns them: ls -l /dev/nvidia*"
         return [failed(topic, f"no permission on {', '.join(closed)}", advice)]
     driven = sum(_driver(machine, gpu) == "nvidia" for gpu in gpus)
-    if len(cards) < driven and container(machine) is None:
+    if len(cards) < driven and machine.container is None:
         finding = f"{len(cards)} for {driven} GPUs"
         return [warned(topic, finding, "running nvidia-smi as root makes the others")]
     finding = f"nvidiactl and those of {counted(len(cards), 'GPU')} are readable and writable"

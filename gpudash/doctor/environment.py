@@ -25,8 +25,6 @@ from gpudash.model.units import counted, duration, short_size
 from gpudash.system.processes import FIRST_PID_NAMESPACE
 from gpudash.system.terminal import is_plain
 
-_MARKS = {"/.dockerenv": "docker", "/run/.containerenv": "podman"}
-_CGROUP = re.compile(r"docker|libpod|kubepods|containerd|crio|lxc|garden")
 _HIDEPID = re.compile(r"\bhidepid=(?!0|off)(\w+)")
 _SHARE = "share a folder of the host with a file for each UUID: GPUDASH_LOCK_DIR"
 _SERVICE_SECONDS = 1.0
@@ -47,19 +45,8 @@ def checks(machine: Machine, uid: int | None = None) -> list[Check]:
     ]
 
 
-def container(machine: Machine) -> str | None:
-    """Return the kind of container that gpudash runs in, None outside of one."""
-    for path, kind in _MARKS.items():
-        if machine.exists(path):
-            return kind
-    if machine.environ.get("KUBERNETES_SERVICE_HOST"):
-        return "kubernetes"
-    found = _CGROUP.search(machine.read("/proc/self/cgroup") or "")
-    return found[0] if found else machine.environ.get("container") or None
-
-
 def _container(machine: Machine) -> Check:
-    kind = container(machine)
+    kind = machine.container
     if kind is None:
         return passed("container", "none")
     visible = machine.environ.get("NVIDIA_VISIBLE_DEVICES")
@@ -175,7 +162,7 @@ def _segment(source: ServiceSegments, name: str) -> tuple[int, bool]:
 
 def lease_check(machine: Machine, devices: Sequence[Device]) -> Check:
     """Check whether `gpudash run` can lease devices, by the files that it locks."""
-    why, is_inside = no_leases(devices), container(machine) is not None
+    why, is_inside = no_leases(devices), machine.container is not None
     if why is not None:
         advice = "as root: an empty file for each UUID that gpudash -L lists, in GPUDASH_LOCK_DIR"
         if is_inside:

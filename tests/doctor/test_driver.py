@@ -167,19 +167,6 @@ def test_in_a_container_it_is_the_host_that_has_the_driver(
     assert advice in (check.advice or "")
 
 
-def test_a_container_that_lost_its_gpus_is_started_again(tmp_path: Path) -> None:
-    write(tmp_path, ".dockerenv")
-    check = refusal(tmp_path, 999)
-    assert "revoked" in check.finding
-    assert "daemon-reload" in (check.advice or "")
-
-
-def test_a_mismatch_names_both_versions(tmp_path: Path) -> None:
-    write(tmp_path, "sys/module/nvidia/version", "550.54.15\n")
-    write(tmp_path, "proc/self/maps", "7f00 r-xp 0 0:0 1 /usr/lib/libnvidia-ml.so.560.35.03\n")
-    assert refusal(tmp_path, 18).finding == "kernel module 550.54.15, library 560.35.03"
-
-
 NOWHERE = Path("/nowhere")
 
 

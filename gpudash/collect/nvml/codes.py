@@ -91,10 +91,8 @@ _ADVICE = {
 
 _LIBRARY = "libnvidia-ml.so."
 _MAX_BYTES = 1 << 20
-_MARKS = (".dockerenv", "run/.containerenv")
-# Compiled where they are used: only a driver that fails needs them.
-_CGROUP = r"docker|libpod|kubepods|containerd|crio|lxc"
 _VERSION = r"\b\d{3,4}(?:\.\d{1,4}){1,3}\b"
+"""Compiled where it is used: only a driver that fails needs it."""
 
 
 def text(code: int) -> str:
@@ -118,7 +116,10 @@ def init_error(code: int, root: str = "/", environ: Mapping[str, str] = os.envir
     """Return why NVML could not be initialised here and what to do about it, in one line."""
     if code == LIB_RM_VERSION_MISMATCH:
         return _mismatch(root) or driver_message(code)
-    if code == UNKNOWN and _is_container(root, environ):
+    # Only a driver that fails needs it.
+    from gpudash.system.container import container
+
+    if code == UNKNOWN and container(root, environ):
         return (
             "this container lost its access to the GPUs (NVML error 999); start it again: "
             "`systemctl daemon-reload` on the host takes it away, unless the container was "
@@ -129,7 +130,8 @@ def init_error(code: int, root: str = "/", environ: Mapping[str, str] = os.envir
 
 def _mismatch(root: str) -> str | None:
     """Return which versions differ, None where the kernel does not show its module's."""
-    loaded = re.search(_VERSION, _read(root, "proc/driver/nvidia/version"))
+    paths = ("proc/driver/nvidia/version", "sys/module/nvidia/version")
+    loaded = re.search(_VERSION, "\n".join(_read(root, path) for path in paths))
     if loaded is None:
         return None
     library = library_version(root)
@@ -151,14 +153,6 @@ def library_version(root: str = "/") -> str | None:
         if found and _LIBRARY in path:
             return found[0]
     return None
-
-
-def _is_container(root: str, environ: Mapping[str, str]) -> bool:
-    return (
-        any(os.path.exists(os.path.join(root, mark)) for mark in _MARKS)
-        or bool({"KUBERNETES_SERVICE_HOST", "container"} & environ.keys())
-        or re.search(_CGROUP, _read(root, "proc/self/cgroup")) is not None
-    )
 
 
 def _read(root: str, path: str) -> str:

@@ -34,6 +34,11 @@ def test_both_versions_that_differ_are_named(tmp_path: Path) -> None:
     )
 
 
+def test_a_module_may_show_its_version_in_sysfs_alone(tmp_path: Path) -> None:
+    root = machine(tmp_path, sys__module__nvidia__version="550.54.14\n")
+    assert "driver 550.54.14 loaded" in init_error(18, root, {})
+
+
 def test_a_version_that_is_not_known_is_not_invented(tmp_path: Path) -> None:
     root = machine(tmp_path, proc__driver__nvidia__version=MODULE)
     assert "driver 550.54.14 loaded, the library is of another version" in init_error(18, root, {})
