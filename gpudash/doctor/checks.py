@@ -22,12 +22,13 @@ class Machine:
 
     def __init__(self, root: str = "/", environ: Mapping[str, str] = os.environ) -> None:
         self.environ = environ
+        self.root = root
         self._root = root.rstrip("/")
 
     @property
     def container(self) -> SafeText | None:
         """The kind of container that gpudash runs in, None outside of one."""
-        kind = container(f"{self._root}/", self.environ)
+        kind = container(self.root, self.environ)
         return None if kind is None else clean(kind)
 
     def read(self, path: str) -> str | None:

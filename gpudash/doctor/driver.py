@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Iterable, Sequence
@@ -10,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from gpudash.analysis.labels import index_ranges, visible_devices
+from gpudash.collect.nvml.codes import library_path, module_version
 from gpudash.collect.source import HostSource
 from gpudash.doctor.checks import Check, Machine, failed, passed, warned
 from gpudash.doctor.environment import lease_check
@@ -18,7 +18,7 @@ from gpudash.model.errors import DriverError, ExitStatus
 from gpudash.model.fault import Fault
 from gpudash.model.snapshot import Snapshot, whole_gpus
 from gpudash.model.state import is_suspended_on_purpose
-from gpudash.model.text import SafeText, clean
+from gpudash.model.text import clean
 from gpudash.model.units import counted
 
 _SLOW_SECONDS = 2.0
@@ -32,9 +32,7 @@ _REMEDIES = {
 
 _BUS = "/sys/bus/pci/devices"
 _NVIDIA, _DISPLAY, _BRIDGE = "0x10de", "0x03", "0x0680"
-_VERSION = re.compile(r"\s(\d{3,4}\.\d+(?:\.\d+)?)\s")
 _WSL_NODE = "/dev/dxg"
-_LIBRARY = "libnvidia-ml.so"
 _NOT_LOADED, _NOT_FOUND = 9, 12
 _IN_A_CONTAINER = {
     _NOT_LOADED: "load it on the host: sudo modprobe nvidia",
@@ -69,9 +67,10 @@ def examine(source: HostSource, machine: Machine) -> DriverReport:
 
 
 def _library(machine: Machine) -> list[Check]:
-    path = _loaded(machine)
-    if path is None:
+    found = library_path(machine.root)
+    if found is None:
         return []
+    path = clean(found)
     if "/stubs/" in path:
         advice = "take the stubs folder out of LD_LIBRARY_PATH"
         return [failed("library", f"{path} is a stub that answers nothing", advice)]
@@ -83,15 +82,6 @@ def _refusal(error: DriverError, machine: Machine) -> Check:
     if machine.container:
         advice = _IN_A_CONTAINER.get(error.code, advice)
     return failed("driver", finding, advice or None)
-
-
-def _loaded(machine: Machine) -> SafeText | None:
-    """Return the file that NVML was loaded from, None if there is none."""
-    for line in (machine.read("/proc/self/maps") or "").splitlines():
-        path = line.partition("/")[2]
-        if _LIBRARY in path:
-            return clean(os.path.realpath(f"/{path}"))
-    return None
 
 
 def gpu_checks(snapshot: Snapshot, seconds: float, machine: Machine) -> list[Check]:
@@ -218,13 +208,6 @@ def kernel_checks(machine: Machine, *, answers: bool = False) -> list[Check]:
     return [module, *_bus(machine, gpus), *_nodes(machine, gpus), *_fabric(machine)]
 
 
-def module_version(machine: Machine) -> str | None:
-    """Return the version of the loaded kernel module, None if there is none."""
-    text = machine.read("/proc/driver/nvidia/version") or ""
-    found = _VERSION.search(f"{text.partition(chr(10))[0]} ")
-    return found[1] if found else machine.read("/sys/module/nvidia/version")
-
-
 def is_wsl(machine: Machine) -> bool:
     """Whether this is Linux under Windows, which has no NVIDIA module or nodes."""
     return "microsoft" in (machine.read("/proc/version") or "").lower()
@@ -232,9 +215,9 @@ def is_wsl(machine: Machine) -> bool:
 
 def _module(machine: Machine, gpus: list[str], *, answers: bool) -> Check:
     topic = "kernel module"
-    version = module_version(machine)
+    version = module_version(machine.root)
     if version is not None:
-        return passed(topic, f"nvidia {clean(version)} is loaded")
+        return passed(topic, f"nvidia {version} is loaded")
     if is_wsl(machine):
         return passed(topic, "Windows drives the GPU; Linux needs no module under WSL")
     if answers:
@@ -260,7 +243,7 @@ def _bus(machine: Machine, gpus: list[str]) -> list[Check]:
     asleep = [gpu for gpu in gpus if _fact(machine, gpu, "power/runtime_status") == "suspended"]
     unbound = [gpu for gpu in gpus if _driver(machine, gpu) != "nvidia"]
     count = counted(len(gpus), "NVIDIA GPU")
-    if unbound and module_version(machine) is not None:
+    if unbound and module_version(machine.root) is not None:
         finding = f"{len(unbound)} of {count} not driven by nvidia: {', '.join(unbound)}"
         return [warned(topic, finding, "vfio-pci holds those given to virtual machines")]
     sleep = f", {len(asleep)} asleep, which gpudash does not wake" if asleep else ""
@@ -271,7 +254,7 @@ def _nodes(machine: Machine, gpus: list[str]) -> list[Check]:
     topic = "device nodes"
     if is_wsl(machine):
         return [_wsl_node(machine)]
-    if module_version(machine) is None:
+    if module_version(machine.root) is None:
         return []
     cards = [f"/dev/{name}" for name in machine.names("/dev") if re.fullmatch(r"nvidia\d+", name)]
     needed = ["/dev/nvidiactl", *cards]

@@ -29,7 +29,8 @@ def test_all_is_well(tmp_path: Path) -> None:
 )
 def test_the_version_of_the_module(tmp_path: Path, line: str) -> None:
     add_module(tmp_path, line)
-    assert driver.module_version(machine(tmp_path)) == "550.54.15"
+    (module,) = driver.kernel_checks(machine(tmp_path))[:1]
+    assert module.finding == "nvidia 550.54.15 is loaded"
 
 
 def test_no_module_and_no_gpu(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 
+from gpudash.model.text import clean
 from gpudash.system.files import read_start
 
 SUCCESS = 0
@@ -89,7 +90,7 @@ _ADVICE = {
     UNKNOWN: "see the kernel log: sudo dmesg | grep -i nvrm",
 }
 
-_LIBRARY = "libnvidia-ml.so."
+_LIBRARY = "libnvidia-ml.so"
 _MAX_BYTES = 1 << 20
 _VERSION = r"\b\d{3,4}(?:\.\d{1,4}){1,3}\b"
 """Compiled where it is used: only a driver that fails needs it."""
@@ -130,16 +131,21 @@ def init_error(code: int, root: str = "/", environ: Mapping[str, str] = os.envir
 
 def _mismatch(root: str) -> str | None:
     """Return which versions differ, None where the kernel does not show its module's."""
-    paths = ("proc/driver/nvidia/version", "sys/module/nvidia/version")
-    loaded = re.search(_VERSION, "\n".join(_read(root, path) for path in paths))
+    loaded = module_version(root)
     if loaded is None:
         return None
     library = library_version(root)
     differs = f"library {library}" if library else "the library is of another version"
     return (
-        f"driver {loaded[0]} loaded, {differs} (NVML error 18); "
+        f"driver {loaded} loaded, {differs} (NVML error 18); "
         "reboot, or reload the module: it was updated under the running kernel"
     )
+
+
+def module_version(root: str = "/") -> str | None:
+    """Return the version of the loaded kernel module, None where the kernel shows none."""
+    found = re.search(_VERSION, _read(root, "proc/driver/nvidia/version"))
+    return found[0] if found else clean(_read(root, "sys/module/nvidia/version").strip()) or None
 
 
 def library_version(root: str = "/") -> str | None:
@@ -147,11 +153,16 @@ def library_version(root: str = "/") -> str | None:
 
     It needs no driver.
     """
+    found = re.search(_VERSION, (library_path(root) or "").partition(f"{_LIBRARY}.")[2])
+    return found[0] if found else None
+
+
+def library_path(root: str = "/") -> str | None:
+    """Return the file that NVML was loaded from, without links, None if there was none."""
     for line in _read(root, "proc/self/maps").splitlines():
-        _, _, path = line.partition("/")
-        found = re.search(_VERSION, os.path.realpath(f"/{path}").partition(_LIBRARY)[2])
-        if found and _LIBRARY in path:
-            return found[0]
+        path = line.partition("/")[2]
+        if _LIBRARY in path:
+            return os.path.realpath(f"/{path}")
     return None
 
 
