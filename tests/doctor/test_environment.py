@@ -18,19 +18,11 @@ def test_a_plain_host(tmp_path: Path) -> None:
     assert {check.verdict for check in found} == {"PASS"}
 
 
-@pytest.mark.parametrize(
-    ("path", "text", "kind"),
-    [
-        (".dockerenv", "", "docker"),
-        ("run/.containerenv", "", "podman"),
-        ("proc/self/cgroup", "0::/kubepods.slice/kubepods-pod1.slice/cri.scope", "kubepods"),
-    ],
-)
-def test_containers(tmp_path: Path, path: str, text: str, kind: str) -> None:
-    write(tmp_path, path, text)
+def test_a_container_is_no_fault(tmp_path: Path) -> None:
+    write(tmp_path, "run/.containerenv")
     check = by_topic(environment.checks(machine(tmp_path), uid=0))["container"]
     assert check.verdict == "PASS"
-    assert kind in check.finding
+    assert "podman" in check.finding
 
 
 def test_a_container_that_was_given_no_gpu(tmp_path: Path) -> None:
