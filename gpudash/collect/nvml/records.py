@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from ctypes import byref, c_uint
 from itertools import pairwise
 from typing import Any
@@ -129,21 +129,16 @@ class Records:
             # pynvml would write the answers for all GPUs, side by side, into the same two numbers.
             modes = self._call("GspFirmwareMode", c_uint(), c_uint())
             values["gsp_mode"], values["default_gsp_mode"] = map(flag, modes or (None, None))
-        if wants("ecc_locations"):
-            values["ecc_locations"] = self._ecc_locations()
-        if wants("retired_pages"):
-            values["retired_pages"] = self._retired_pages()
-        if wants("accounted_processes"):
-            values["accounted_processes"] = self._accounted_processes()
-        if wants("supported_clocks"):
-            values["supported_clocks"] = self._supported_clocks()
-        if wants("nvlinks"):
-            values["nvlinks"] = self._nvlinks()
-        if wants("sample_buffers"):
-            values["sample_buffers"] = self._sample_buffers()
-        if wants("inforom_valid"):
-            values["inforom_valid"] = self._inforom_valid()
-        return values
+        lists: dict[str, Callable[[], Any]] = {
+            "ecc_locations": self._ecc_locations,
+            "retired_pages": self._retired_pages,
+            "accounted_processes": self._accounted_processes,
+            "supported_clocks": self._supported_clocks,
+            "nvlinks": self._nvlinks,
+            "sample_buffers": self._sample_buffers,
+            "inforom_valid": self._inforom_valid,
+        }
+        return values | {name: read() for name, read in lists.items() if wants(name)}
 
     def sram_errors(self) -> SramErrors | None:
         """Return the uncorrected errors of the SRAM, on which a finding rests."""
