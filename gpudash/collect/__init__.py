@@ -1,1 +1,1 @@
-"""NVML and the host -> Snapshot."""
+"""Reading of NVML and the host into a Snapshot."""

@@ -1,8 +1,8 @@
 """Processes that have a GPU open but are not in the driver's list: orphaned workers.
 
-A scan of 1,600 processes takes 27 ms: it is made in slices, so that no tick is held up. Any user
-may open the nodes in any number of processes: users take turns in what is shown, so that
-processes of one hide none of another's.
+A scan of 1,600 processes takes 27 ms, so it is made in slices that do not delay ticks. Any user may
+open the nodes in any number of processes: those shown are chosen from each user in turn, so that no
+user can hide the others'.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _MAX_HOLDERS = 64
 
 _NODE = "/dev/nvidia"
 _UVM = "/dev/nvidia-uvm"
-"""Open in every program that uses CUDA, and in no monitor, which holds no memory."""
+"""Open in every program that uses CUDA, but not in monitors, which hold no memory."""
 
 Opened = Mapping[int, int]
-"""How often a process has GPUs open, by their minor numbers."""
+"""How often a process has each GPU open, by minor number."""
 
 
 class _Found(Struct, frozen=True):
@@ -44,12 +44,12 @@ class _Found(Struct, frozen=True):
     holder: Holder
 
     def rank(self, minor: int) -> tuple[int, int]:
-        """Return what sorts a CUDA context, which opens the node many times, and age first."""
+        """Return a sort key: first CUDA contexts, which open the node many times, and old ones."""
         return -self.opened[minor], self.holder.start_ticks or 0
 
 
 class _Scan:
-    """A scan of all processes, for the GPUs that were wanted when it began."""
+    """A scan of all processes, for the GPUs requested when it began."""
 
     def __init__(self, minors: Collection[int]) -> None:
         self.covers = set(minors)
@@ -59,11 +59,11 @@ class _Scan:
 
 
 class HolderSearch:
-    """Scans all processes, a slice at a time, and remembers what the last whole scan found.
+    """Scans all processes, a slice at a time, and keeps the results of the last whole scan.
 
-    A GPU is covered only by a scan that began after it was first wanted: a process that holds its
-    memory had it open by then. `read_facts` returns owner and command line of a PID, whose stat
-    line it gets too, None if it is gone.
+    A GPU is covered only by a scan that began after it was first requested: a process that holds
+    its memory had it open by then. `read_facts` returns owner and command line of a PID, given its
+    stat line, None if it is gone.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class HolderSearch:
         self._ended = 0.0
 
     def holders(self, minors: Collection[int], listed: Collection[int]) -> dict[int, Holders]:
-        """Go on with the search for these GPUs and return what is known, by minor number.
+        """Continue the search for these GPUs and return known holders, by minor number.
 
         The `listed` PIDs, which the driver knows, and gpudash itself are left out.
         """
@@ -115,7 +115,7 @@ class HolderSearch:
         return now - self._ended >= (_RESCAN_SECONDS if is_covered else _UNCOVERED_RESCAN_SECONDS)
 
     def _known(self, scan: _Scan, passed_over: Collection[int]) -> dict[int, Holders]:
-        """Return what a scan found; an unfinished one leaves out GPUs without holders."""
+        """Return the results of a scan; an unfinished one omits GPUs without holders."""
         is_whole = scan is self._last
         unlisted = [each for each in scan.found if each.holder.pid not in passed_over]
         known = {}
@@ -124,7 +124,7 @@ class HolderSearch:
             running = filter(_is_running, _by_user_in_turn(present, minor))
             shown = tuple(islice(running, _MAX_HOLDERS))
             if shown or is_whole:
-                # Whether the others still run is not asked of thousands at every tick.
+                # Thousands of others are not checked at every tick for whether they still run.
                 left_out = len(present) - len(shown) if len(shown) == _MAX_HOLDERS else 0
                 known[minor] = Holders(shown, is_whole and not scan.missed, left_out)
         return known
@@ -140,7 +140,7 @@ class HolderSearch:
         self._scan, self._last, self._ended = None, scan, self._clock()
 
     def _opened(self, scan: _Scan, pid: int) -> Opened:
-        """Return the GPUs that a process has open, none if it does not use CUDA."""
+        """Return the GPUs that a process has open, empty if it does not use CUDA."""
         folder = f"/proc/{pid}/fd"
         try:
             # A process may have a million: no more are listed than are read.
@@ -149,7 +149,7 @@ class HolderSearch:
         except PermissionError:
             scan.missed = True
             return {}
-        except OSError:  # it has ended
+        except OSError:  # It has ended.
             return {}
         scan.missed = scan.missed or len(descriptors) > _MAX_DESCRIPTORS
         paths = [read_link(f"{folder}/{each}") for each in descriptors[:_MAX_DESCRIPTORS]]
@@ -175,7 +175,7 @@ class HolderSearch:
 def _by_user_in_turn(found: Collection[_Found], minor: int) -> Iterator[Holder]:
     """Yield one process of each user, the caller first, then the next of each, and so on.
 
-    User ids without a name count as one user: anybody may have a range of them.
+    User ids without a name count as one user: anyone may have a range of them.
     """
     of_user: dict[str, list[_Found]] = {}
     for each in sorted(found, key=lambda each: each.rank(minor)):
@@ -187,7 +187,7 @@ def _by_user_in_turn(found: Collection[_Found], minor: int) -> Iterator[Holder]:
 
 
 def _hides_processes() -> bool:
-    """Whether /proc leaves processes of others out (hidepid), of which the first is one."""
+    """Whether /proc hides other users' processes (hidepid), such as the first one."""
     return not os.path.exists("/proc/1")
 
 

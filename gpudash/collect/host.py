@@ -1,7 +1,7 @@
 """The operating system's half of a snapshot: the machine and its processes.
 
-Nothing sleeps: a share of CPU time is that since the last sample, and in the first one that since
-the process started or the machine was booted.
+Nothing sleeps: a share of CPU time covers the time since the last sample; in the first one, the
+time since the process started or the machine was booted.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 
 class LinuxReader:
-    """Reads this machine, and remembers the last sample for the CPU shares of the next.
+    """Reads this machine, and keeps the last sample for the next CPU shares.
 
-    `clock` (seconds) times what is not read for every sample.
+    `clock` (seconds) times reads that are not made for every sample.
     """
 
     def __init__(
@@ -72,8 +72,8 @@ class LinuxReader:
     ) -> dict[int, Process]:
         """Return one entry for every PID, with `devices` left empty.
 
-        One that started after its PID was `listed_at`, in seconds since boot, is another process.
-        All PIDs of a sample belong in one call: what is known of others is forgotten.
+        A process that started after its PID was `listed_at`, in seconds since boot, is another one.
+        All PIDs of a sample belong in one call: the data of others are dropped.
         """
         return self._table.sample(pids, listed_at)
 
@@ -88,7 +88,7 @@ class LinuxReader:
         return self._search.holders(minors, listed)
 
     def begin(self) -> None:
-        """Begin to read what takes the kernel long."""
+        """Start reads that take the kernel long."""
         self._leases.begin()
 
     def leases(
@@ -121,12 +121,12 @@ class LinuxReader:
 
 
 _COMMAND_LINE_BYTES = 4096
-"""What a document holds of one command line."""
+"""Limit of a command line in a document."""
 _ReadFacts = Callable[[int, ProcStat], "Facts | None"]
 
 
 def _bounded(read: _ReadFacts) -> _ReadFacts:
-    """Return what reads facts of which the command line fits a document."""
+    """Return a reader of facts whose command lines fit a document."""
 
     def read_bounded(pid: int, stat: ProcStat) -> Facts | None:
         facts = read(pid, stat)
@@ -147,11 +147,11 @@ def _facts(pid: int, stat: ProcStat) -> Facts | None:
 
 
 def _masked_facts(pid: int, stat: ProcStat) -> Facts | None:
-    """Return the facts without the secrets that people pass on command lines."""
+    """Return the facts without secrets on the command line."""
     facts = _facts(pid, stat)
     if facts is None or facts.command_line is None:
         return facts
-    # A process may give itself a title, which is then its name and its only argument.
+    # A process may set its own title, which then is its name and its only argument.
     name = None if facts.name is None else SafeText(mask_text(facts.name))
     masked = tuple(map(SafeText, mask_arguments(facts.command_line)))
     return replace(facts, name=name, command_line=masked)

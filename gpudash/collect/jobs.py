@@ -1,7 +1,7 @@
-"""/proc/PID/cgroup -> the job that a process is part of: pod, Slurm job, container or unit.
+"""Job of a process from /proc/PID/cgroup: pod, Slurm job, container or unit.
 
 The forms of docker, podman, containerd, CRI-O, Kubernetes, Slurm and systemd under cgroup v1, v2
-and both; users choose cgroup names, so they are bounded and cleaned.
+and both; users choose cgroup names, so they are limited and cleaned.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from gpudash.model.process import Job
 from gpudash.model.text import SafeText, clean
 
 LIMIT = 16384
-"""The characters that are read: twelve v1 hierarchies with paths of a kilobyte and more."""
+"""Characters to read: twelve v1 hierarchies with paths of a kilobyte and more."""
 
 _NAME_LIMIT = 256
 _CONTAINER_ID_LENGTH = 64
 _HEX = frozenset("0123456789abcdef")
 _POD = r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?=[.:]|$)"
-# A login is no job, and neither is a user's own service manager.
+# A login is not a job, and neither is a user's own service manager.
 _NO_JOB = r"session-[^-]*\.scope|user@[^@]*\.service|init\.scope"
 
 _Path = list[str]
@@ -38,9 +38,9 @@ class _Container(Struct, frozen=True):
 
 @lru_cache(maxsize=128)
 def job_of(text: str) -> Job | None:
-    """Return the job that a cgroup file names, None for a login shell or a bare process.
+    """Return the job in a cgroup file, None for a login shell or a bare process.
 
-    All processes of a job are in few cgroups, and seldom leave them.
+    All processes of a job are in few cgroups, and rarely leave them.
     """
     paths = _paths(text[:LIMIT])
     container = _first(_container, paths)
@@ -58,9 +58,9 @@ def job_of(text: str) -> Job | None:
 
 
 def _paths(text: str) -> list[_Path]:
-    """Split every hierarchy's path into its names; the one that systemd manages comes first."""
+    """Split every hierarchy's path into its names, with the one managed by systemd first."""
     rows = [row.split(":", 2) for row in text.split("\n") if row.count(":") >= 2]
-    # Of a hybrid host both v2 and name=systemd are systemd's; an empty v2 path names no job.
+    # On a hybrid host, both v2 and name=systemd are systemd's; an empty v2 path names no job.
     rows.sort(key=lambda row: _rank(*row))
     return [path.removesuffix(" (deleted)").strip("/").split("/") for _, _, path in rows]
 
@@ -86,7 +86,7 @@ def _container(path: _Path) -> _Container | None:
             runtime = "docker" if path[:index][-1:] == ["docker"] else ""
             return _Container(clean(id_), clean(runtime) or None)
         runtime = head[:-1].rpartition(":")[2]
-        # conmon watches over a container of podman or CRI-O from outside of it.
+        # conmon watches a container of podman or CRI-O from outside.
         if head[-1] in "-:" and not runtime.endswith("conmon"):
             return _Container(clean(id_), clean(runtime, _NAME_LIMIT) or None)
     return None
@@ -112,7 +112,7 @@ def _slurm(path: _Path) -> tuple[SafeText, SafeText | None] | None:
 
 
 def _unit(path: _Path) -> SafeText | None:
-    """Find the innermost unit that was started, not the login that it was started from."""
+    """Find the innermost unit that was started, rather than the login that started it."""
     for name in reversed(path):
         if name.endswith((".service", ".scope")) and not re.fullmatch(_NO_JOB, name):
             return clean(name, _NAME_LIMIT)

@@ -19,11 +19,11 @@ from gpudash.system.processes import Facts
 _MAX_ANCESTORS = 64
 _READ_SECONDS = 1.5
 _STARTED_FOR_OTHERS = frozenset({"container", "pod", "slurm"})
-"""Jobs whose processes are children of a daemon, not of the user's shell."""
+"""Jobs whose processes are children of a daemon rather than of the user's shell."""
 
 
 class _Holder(Struct, frozen=True):
-    """The process that took a lease; only its PID is known of one that has ended."""
+    """The process that took a lease; after its end, only its PID is known."""
 
     pid: int
     start_ticks: int | None = None
@@ -33,7 +33,7 @@ class _Holder(Struct, frozen=True):
 
 
 class LeaseTable:
-    """Which GPUs are leased, and by which processes."""
+    """The leased GPUs, and the processes that leased them."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -43,12 +43,12 @@ class LeaseTable:
         self._due = 0.0
         self._boot_time: float | None = None
         self._origins: dict[object, bool | None] = {}
-        """Whether a process descends from a holder: nothing that happens later changes that."""
+        """Whether a process descends from a holder: later events never change that."""
 
     def begin(self) -> None:
-        """Begin to read the kernel's locks, on a thread: it stops all locking for some 10 ms.
+        """Start reading the kernel's locks, in a thread: it stops all locking for some 10 ms.
 
-        They are not read for every sample, so that leases may be a second older than the rest.
+        They are not read for every sample, so leases may be a second older than the rest.
         """
         now = self._clock()
         if self._reading is not None or now < self._due:
@@ -57,7 +57,7 @@ class LeaseTable:
         self._reading = Thread(target=self._read_locks, daemon=True)
         try:
             self._reading.start()
-        except RuntimeError:  # the system has no thread to give
+        except RuntimeError:  # The system has no threads left.
             self._reading = None
             self._read_locks()
 
@@ -86,14 +86,14 @@ class LeaseTable:
         return tuple(leases)
 
     def blocked(self, devices: Sequence[Device]) -> tuple[Lease, ...]:
-        """Return who keeps leases from devices by a shared lock, which is none itself."""
+        """Return who prevents leases of devices by a shared lock, which is not a lease itself."""
         held = _held(devices, locks.holders(self.listed, shared=True))
         return tuple(_lease(device, uuid, self._holder(lock), None) for device, uuid, lock in held)
 
     def _holder(self, lock: locks.Leaseholder) -> _Holder:
         pid = lock.pid
         stat = system_processes.read_stat(pid) if pid else None
-        # A PID alone may be that of a process which was started since.
+        # The PID alone may belong to a process that started since.
         if stat is None or (lock.starts and stat.start_ticks not in lock.starts):
             return _Holder(pid)
         if self._boot_time is None:
@@ -113,7 +113,7 @@ class LeaseTable:
     def _is_used(
         self, users: Iterator[Process], holder: _Holder, before: dict[object, bool | None]
     ) -> bool | None:
-        """Whether a process on a device descends from the holder, None where that is unknown."""
+        """Whether a process on a device descends from the holder, None if unknown."""
         if holder.start_ticks is None:
             return None
         is_used: bool | None = False
@@ -129,9 +129,9 @@ class LeaseTable:
 def _held(
     devices: Sequence[Device], holders: Mapping[locks.Key, locks.Leaseholder]
 ) -> Iterator[tuple[Device, str, locks.Leaseholder]]:
-    """Yield each device that is leased, its UUID, and by whom.
+    """Yield each leased device, its UUID, and the holder.
 
-    A file that was deleted and created again is another lock, so each is looked up every time.
+    A file that was deleted and recreated has another lock, so each is looked up every time.
     """
     for device in devices:
         key = lock_key(device)
@@ -159,7 +159,7 @@ def no_leases(devices: Sequence[Device]) -> str | None:
 
 
 def lock_key(device: Device) -> locks.Key | None:
-    """Return how /proc/locks names that file, None if the device cannot be leased."""
+    """Return that file's key in /proc/locks, None if the device cannot be leased."""
     path = lock_path(device)
     return None if path is None or device.uuid is None else locks.key(path)
 
@@ -186,7 +186,7 @@ def _users(
 
 
 def _comes_from(process: Process, holder: int) -> bool | None:
-    """Whether a process is the holder or descends from it, None where that is unknown."""
+    """Whether a process is the holder or descends from it, None if unknown."""
     if process.pid == holder:
         return True
     parent, seen = process.parent_pid, {process.pid}

@@ -28,7 +28,7 @@ from gpudash.model.process import EXITED, Holder, LastRead, Process, ProcessDevi
 from gpudash.model.snapshot import Host, Snapshot
 
 _MIN_UNACCOUNTED_BYTES = 256 << 20
-"""Less may be what the driver keeps besides its processes; a lone CUDA context takes more."""
+"""The driver itself may keep less besides its processes; a lone CUDA context takes more."""
 
 
 def open_source(
@@ -38,14 +38,14 @@ def open_source(
     pcie_throughput: bool = False,
     rests_on_mains: bool = False,
 ) -> LocalSource:
-    """Return this machine, or the simulated host `demo`, to be sampled again and again.
+    """Return this machine, or the simulated host `demo`, to be sampled repeatedly.
 
     Secrets on command lines are masked where they are read, unless `show_secrets`. With
-    `pcie_throughput` a call that blocks is made for the PCIe rates that have no counter. An idle
-    GPU of a laptop is left to fall asleep on battery, and with `rests_on_mains` always.
+    `pcie_throughput`, a blocking call is made for PCIe rates without a counter. An idle GPU of a
+    laptop is allowed to sleep on battery, and with `rests_on_mains` always.
 
-    Raises UsageError for a simulated host that does not exist, GpudashError when another package
-    hides nvidia-ml-py. NVML itself is opened by the first sample.
+    Raises UsageError for an unknown simulated host, GpudashError if another package hides
+    nvidia-ml-py. NVML itself is opened by the first sample.
     """
     if demo is not None:
         return open_simulated(demo)
@@ -70,12 +70,12 @@ def open_once(
     whole: bool = True,
     wanted: Set[str] | None = None,
 ) -> HostSource:
-    """Return the same for a single sample, without what needs two.
+    """Return the same for a single sample, without values that need two.
 
-    Each call to the driver has `seconds`; `on_answer` is called when one has returned. Without
-    `whole`, the topology, which no table shows and which is most of the calls on many GPUs, is None
-    unless a finding needs it. `wanted` are the fields of devices, and `processes`, that are read;
-    None for what a table shows.
+    Each call to the driver has `seconds`; `on_answer` is called after each. Without `whole`, the
+    topology, which no table shows and which takes most of the calls on many GPUs, is None unless a
+    finding needs it. `wanted` are the fields of devices, and `processes`, to read; None for those
+    of a table.
     """
     if demo is not None:
         return open_simulated(demo, wanted=wanted)
@@ -92,9 +92,9 @@ def open_once(
 def open_simulated(
     name: str, clock: Callable[[], float] = time.time, *, wanted: Set[str] | None = None
 ) -> LocalSource:
-    """Return the simulated host `name`, whose time is that of `clock`.
+    """Return the simulated host `name`, with `clock` as its time.
 
-    Raises UsageError for one that does not exist.
+    Raises UsageError for an unknown name.
     """
     from gpudash.collect.simulated import SimulatedHost
 
@@ -117,7 +117,7 @@ def _open_machine(
     from gpudash.collect.host import LinuxReader
 
     worker = DriverWorker(timeouts)
-    # The last thread that a system gives is for the driver; it ends with the process.
+    # The last available thread is for the driver; it ends with the process.
     worker.prestart()
     host = LinuxReader(show_secrets=show_secrets)
     # The kernel answers while pynvml is imported, which takes as long.
@@ -138,11 +138,11 @@ def _open_machine(
 
 _KEPT_SECONDS = 1.0
 _MAX_BRIEF = 64
-"""The processes of a brief sample of which more is read than where they run: a screen of them."""
+"""How many processes of a brief sample are read in detail: a screen of them."""
 
 
 class _HostHalf(Struct, frozen=True):
-    """What the operating system knew at an instant, in seconds of the monotonic clock."""
+    """The operating system's data at an instant, in seconds of the monotonic clock."""
 
     host: Host
     processes: dict[int, Process]
@@ -150,7 +150,7 @@ class _HostHalf(Struct, frozen=True):
 
 
 class _Joined(Struct, frozen=True):
-    """A process as the operating system and the driver know it, and both in one."""
+    """A process as known to the operating system and to the driver, and both joined."""
 
     process: Process
     devices: tuple[ProcessDevice, ...]
@@ -174,9 +174,9 @@ class LocalSource:
         self._half: _HostHalf | None = None
 
     def sample(self, *, brief: bool = False) -> Snapshot:
-        """Return the host as it is now, with `brief` of the GPUs only what a first picture shows.
+        """Return the present state of the host; with `brief`, only what a first picture shows.
 
-        Raises DriverError when NVML cannot be used at all.
+        Raises DriverError if NVML cannot be used at all.
         """
         taken_at = datetime.fromtimestamp(self._clock(), timezone.utc)
         self._host.begin()
@@ -195,7 +195,7 @@ class LocalSource:
         )
         devices = name_last_processes(nvml.devices, half.processes)
         leases = self._host.leases(nvml.devices, processes, unlisted_uuids(nvml.faults))
-        # Who holds memory unlisted is searched for, which takes time.
+        # The search for unlisted holders of memory takes time.
         reader = None if brief else self._host
         devices, holders = explain_memory(
             devices, nvml.processes.keys(), host, reader, abandoned=abandoned(processes)
@@ -213,10 +213,9 @@ class LocalSource:
         )
 
     def _host_half(self, nvml: NvmlSample, *, brief: bool) -> _HostHalf:
-        """Return what the operating system knows; with `brief` only of the largest processes.
+        """Return the operating system's data; with `brief`, only of the largest processes.
 
-        Shares of the CPU are those of a brief sample a moment ago: over some milliseconds they
-        would be noise.
+        CPU shares are those of a brief sample a moment ago: over milliseconds they would be noise.
         """
         before, now = self._half, time.monotonic()
         if before is not None and now - before.read_at >= _KEPT_SECONDS:
@@ -246,7 +245,7 @@ class LocalSource:
     ) -> tuple[Process, ...]:
         """Give each process its devices; the largest holder of memory comes first.
 
-        A process of which neither half is new is the same object as before.
+        A process is the same object as before if neither half has changed.
         """
         joined: dict[int, _Joined] = {}
         for pid, process in processes.items():
@@ -260,7 +259,7 @@ class LocalSource:
 
 
 def _last_pids(devices: Iterable[Device]) -> Iterable[int]:
-    """Yield the processes of GPUs that do not answer, as they were last listed."""
+    """Yield the last listed processes of GPUs that do not answer."""
     for device in devices:
         if device.last_read is not None:
             yield from (each.pid for each in device.last_read.processes)
@@ -269,9 +268,9 @@ def _last_pids(devices: Iterable[Device]) -> Iterable[int]:
 def name_last_processes(
     devices: tuple[Device, ...], running: Mapping[int, Process]
 ) -> tuple[Device, ...]:
-    """Return the devices, the last processes of silent ones named; those that ended are left out.
+    """Return the devices with the last running processes of silent ones named.
 
-    A process that runs may be in the midst of a call that hangs: it is the one to look at.
+    A running process may be in a call that hangs, and thus be the culprit.
     """
     if not any(device.last_read for device in devices):
         return devices
@@ -296,7 +295,7 @@ def _named(last: LastRead, running: Mapping[int, Process]) -> LastRead:
 
 
 def abandoned(processes: Iterable[Process]) -> Set[int]:
-    """Return the indices of the GPUs on which a process holds memory that has exited."""
+    """Return the indices of GPUs on which an exited process holds memory."""
     return {
         share.index
         for process in processes
@@ -314,10 +313,10 @@ def explain_memory(
     *,
     abandoned: Set[int] = frozenset(),
 ) -> tuple[tuple[Device, ...], tuple[Holder, ...]]:
-    """Return the devices, and the processes that may hold memory no `listed` one owns, each once.
+    """Return the devices, and the processes that may hold unowned memory, each once.
 
-    `abandoned` are the indices of GPUs of which a listed one has exited. A device without memory of
-    its own gets the sizes of the host's. Without a reader none is searched for.
+    `abandoned` are the indices of GPUs of which a listed process has exited. A device without its
+    own memory gets the host's sizes. Without a reader, there is no search.
     """
     minors = {
         device.minor_number

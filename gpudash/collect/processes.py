@@ -1,8 +1,8 @@
 """Processes from one sample to the next: identity, CPU share, and why one is hidden.
 
-What changes every tick is in one stat line, whose file stays open once a process was seen twice;
-facts that seldom change are read when a process is first seen or has a new name, and then every
-ten seconds, or every minute for one at rest.
+Values that change every tick are in one stat line, whose file stays open once a process was seen
+twice; facts that rarely change are read when a process is first seen or has a new name, and then
+every ten seconds, or every minute for an idle one.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from gpudash.system.processes import Facts, ProcStat, StatFile
 
 _FACTS_SECONDS = 10.0
 _REST_SECONDS = 50.0
-"""How much longer the facts of a process stay valid that has done nothing since."""
+"""How much longer the facts of an idle process stay valid."""
 _MAX_WATCHED = 4096
 _FILES_PER_WATCHED = 2
-"""One in that many of the files that may be open may be that of a process."""
+"""Divides the limit of open files to give the maximum for processes."""
 
 
 class _Known(Struct, kw_only=True):
-    """What is kept of a process between two samples."""
+    """The data of a process kept between two samples."""
 
     start_ticks: int
     name: bytes = b""
@@ -45,7 +45,7 @@ class _Known(Struct, kw_only=True):
 
 
 class ProcessReader:
-    """Reads processes, with what it knows of them from the sample before.
+    """Reads processes, with the knowledge of the last sample.
 
     `read_facts` returns the facts of a PID and its stat line, None if it is gone.
     """
@@ -65,7 +65,7 @@ class ProcessReader:
     ) -> dict[int, Process]:
         """Return one entry for every PID; all other processes are forgotten.
 
-        A PID that was reused after it was `listed_at`, in seconds since boot, has exited.
+        A process whose PID was reused after it was `listed_at`, in seconds since boot, has exited.
         """
         listed_at = listed_at or {}
         now = time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -107,9 +107,9 @@ class ProcessReader:
         return line or processes.stat_line(pid)
 
     def _is_still(self, known: _Known, now: float) -> bool:
-        """Whether the last result of a process still holds whose stat line is as before.
+        """Whether the last result of a process with an unchanged stat line still holds.
 
-        It used no CPU, and its memory has not grown, or page faults would be counted there.
+        It used no CPU, and its memory has not grown, or page faults would have been counted there.
         """
         if known.cpu_percent != 0:
             return False
@@ -120,7 +120,7 @@ class ProcessReader:
         return True
 
     def _recall(self, pid: int, stat: ProcStat) -> _Known:
-        """Return what is known of this very process, not of an earlier one of the same PID."""
+        """Return the data of this very process, rather than of an earlier one with the same PID."""
         known = self._known.get(pid)
         if known is None or known.start_ticks != stat.start_ticks:
             return _Known(start_ticks=stat.start_ticks, cpu_read_at=stat.started_seconds)
@@ -128,11 +128,11 @@ class ProcessReader:
 
     def _process(self, pid: int, stat: ProcStat, known: _Known, now: float) -> Process:
         if now >= known.facts_due or stat.name != known.name:
-            # The facts of another program would be taken for the arguments of this one.
+            # The facts of another program would be mistaken for this one's arguments.
             kept = known.facts if stat.name == known.name else Facts()
             known.facts = self._fresh_facts(pid, stat, kept)
             known.name = stat.name
-            # In the midst of exec a process has its new name and no arguments yet.
+            # During exec, a process has its new name and no arguments yet.
             is_whole = bool(known.facts.command_line)
             known.facts_due = now + (_FACTS_SECONDS if is_whole else 0.0)
             known.facts_line = known.stat_line if is_whole else b""
@@ -156,7 +156,7 @@ class ProcessReader:
     def _fresh_facts(self, pid: int, stat: ProcStat, known: Facts) -> Facts:
         fresh = self._read_facts(pid, stat) or known
         if known.command_line and not fresh.command_line:
-            # A process loses its command line before it ends, and its end may take minutes.
+            # A process loses its command line before it exits, which may take minutes.
             return msgspec.structs.replace(fresh, command_line=known.command_line)
         return fresh
 
@@ -180,7 +180,7 @@ class ProcessReader:
         return self._gone_reason
 
     def _unseen(self, pid: int, reason: str) -> Process:
-        """Return a process that is not shown, with what is known of one that has exited."""
+        """Return a hidden process, with the data of one that has exited."""
         known = self._known.get(pid)
         before = known.process if known else self._exited.get(pid)
         if before is None or reason != EXITED:
@@ -197,18 +197,18 @@ class ProcessReader:
 
 
 def _gone_reason() -> str:
-    """Return why a PID is not here; only where the driver's PIDs are ours does it mean an exit."""
+    """Return why a PID is missing; it means an exit only if the driver's PIDs are ours."""
     if not processes.in_first_pid_namespace():
         return "belongs to another PID namespace"
     return EXITED if os.path.exists("/proc/self/ns/pid") else "not shown by /proc"
 
 
 def _is_another(stat: ProcStat, listed_at: float | None) -> bool:
-    """Whether a process started after the listing, and so is not the one that was listed."""
+    """Whether a process started after the listing, and so is not the listed one."""
     return listed_at is not None and stat.start_ticks >= listed_at // processes.TICK_SECONDS
 
 
 def _max_watched() -> int:
-    """Return how many stat files may stay open, so that enough are left for all else."""
+    """Return how many stat files may stay open, leaving enough for everything else."""
     files = os.sysconf("SC_OPEN_MAX")
     return _MAX_WATCHED if files < 0 else min(_MAX_WATCHED, files // _FILES_PER_WATCHED)

@@ -1,4 +1,4 @@
-"""The protocols of the origins of a snapshot: a source, and the operating system below it."""
+"""The interfaces of a snapshot's origin: a source, and the operating system below it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from gpudash.model.snapshot import Host, Snapshot
 
 
 class HostSource(Protocol):
-    """A host that can be sampled again and again."""
+    """A host that can be sampled repeatedly."""
 
     def sample(self) -> Snapshot:
-        """Return the host as it is now.
+        """Return the present state of the host.
 
-        Raises DriverError when NVML cannot be used at all; a single bad device or value is part
-        of the snapshot.
+        Raises DriverError if NVML cannot be used at all; a single bad device or value is part of
+        the snapshot.
         """
 
     def close(self) -> None:
-        """Release the driver; raises DriverError when a call that hangs forbids it."""
+        """Release the driver; raises DriverError if a hanging call prevents it."""
 
 
 class Holders(Struct, frozen=True):
@@ -48,26 +48,26 @@ class HostReader(Protocol):
     ) -> dict[int, Process]:
         """Return one entry for every PID, with `devices` left empty.
 
-        A process that started after its PID was `listed_at`, in seconds since boot, is another
-        one: the one that was listed has exited. What may not be seen is None; a process that is
-        gone or hidden has a `hidden_reason`. Nothing raises.
+        A process that started after its PID was `listed_at`, in seconds since boot, is another one:
+        the listed one has exited. Inaccessible values are None; a process that is gone or hidden
+        has a `hidden_reason`. Never raises.
         """
 
     def holders(self, minors: Collection[int], listed: Collection[int]) -> Mapping[int, Holders]:
         """Return who has the nodes of these GPUs open but is not `listed`, by minor number.
 
-        A search takes time: a GPU for which none has found anything yet is left out.
+        A search takes time: a GPU for which it has found nothing yet is left out.
         """
 
     def begin(self) -> None:
-        """Begin what takes long, to be read while the driver is."""
+        """Start slow reads, to be made in parallel with the driver's."""
 
     def leases(
         self, devices: Sequence[Device], processes: Sequence[Process], unlisted: Set[str]
     ) -> tuple[Lease, ...]:
-        """Return who has reserved which of the GPUs; nothing raises.
+        """Return who has reserved which of the GPUs; never raises.
 
-        The processes on those that are `unlisted`, by UUID, are not known.
+        The processes on the `unlisted` GPUs, by UUID, are unknown.
         """
 
     def faults(self) -> tuple[Fault, ...]:

@@ -1,7 +1,7 @@
-"""The PCI bus as the kernel shows it: which NVIDIA GPUs there are, which sleep, and which may.
+"""The PCI bus according to the kernel: which NVIDIA GPUs exist, sleep, and may sleep.
 
-The files of sysfs wake nothing, while any NVML call on a runtime-suspended GPU powers it up. The
-driver's own files show what is cached, but some drivers power the GPU up to answer (open kernel
+Reading sysfs wakes nothing, while any NVML call on a runtime-suspended GPU powers it up. The
+driver's own files show cached data, but some drivers power the GPU up to answer (open kernel
 modules 515.43.04, nv-procfs.c): they are read once.
 """
 
@@ -20,9 +20,9 @@ _DISPLAY_CLASS = "0x03"
 _MAX_BYTES = 1 << 16
 SUSPENDED = frozenset({"suspended", "suspending"})
 _QUIET_SECONDS = 30.0
-"""How long nothing must have happened before the GPUs are left alone."""
+"""How long nothing must happen before the GPUs are left alone."""
 _FALL_ASLEEP_SECONDS = 30.0
-"""A GPU that is awake for longer is kept awake by others: leaving it alone gains nothing."""
+"""A GPU that stays awake for longer is kept awake by others: leaving it alone is useless."""
 _RETRY_SECONDS = 600.0
 
 PowerStates = Mapping[str, str]
@@ -30,7 +30,7 @@ PowerStates = Mapping[str, str]
 
 
 class Identity(Struct, frozen=True):
-    """A GPU by the kernel module, without NVML; None where it does not know."""
+    """A GPU's identity from the kernel module, without NVML; None if unknown."""
 
     name: str | None
     uuid: str | None
@@ -87,7 +87,7 @@ class PciBus:
         return Identity(name or None, None if "?" in uuid else clean(uuid) or None)
 
     def driver_load(self) -> int | None:
-        """Return the inode of the module's directory: sysfs never gives one twice."""
+        """Return the inode of the module's directory: sysfs never reuses one."""
         try:
             return os.stat(self._module).st_ino
         except OSError:
@@ -95,10 +95,10 @@ class PciBus:
 
 
 class IdlePolicy:
-    """When the GPUs of a laptop are left alone: on battery, with nothing to do, so that they sleep.
+    """When to leave the GPUs of a laptop alone: idle and on battery, so that they can sleep.
 
-    Being a client of the driver is enough to keep a GPU awake, which costs some watts. The files
-    that are read here wake nothing.
+    A client of the driver alone keeps a GPU awake, which costs some watts. The files read here wake
+    nothing.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class IdlePolicy:
         *,
         on_mains: bool = False,
     ) -> None:
-        """`on_mains` leaves them alone on mains, too: for a collector that runs for ever."""
+        """`on_mains` leaves them alone on mains too: for a collector that runs for ever."""
         self._supplies = supplies
         self._devices = devices
         self._on_mains = on_mains
@@ -131,7 +131,7 @@ class IdlePolicy:
         return True
 
     def lasts(self, states: PowerStates, now: float) -> bool:
-        """Return whether they are still left alone: none was woken, and it is of use."""
+        """Return whether they are still left alone: none was woken, and it is useful."""
         if self._begins:
             # NVML is closed in this tick, which may come long after the last one.
             self._begins, self._since = False, now
@@ -154,7 +154,7 @@ class IdlePolicy:
         )
 
     def _has_reason(self) -> bool:
-        """Whether the machine, and not only a mouse, draws on a battery, or has one on mains."""
+        """Whether the machine, rather than just a mouse, runs on battery, or has one on mains."""
         supplies = self._supplies
         names = _names(supplies)
         batteries = [name for name in names if _read(f"{supplies}/{name}/type") == "Battery"]

@@ -28,13 +28,13 @@ COSTLY_SECONDS = 4.9
 SLOW_SECONDS = 9.9
 SETTLED_SECONDS = 29.9
 RARE_SECONDS = 299.9
-"""Just under a whole number of one-second ticks, so that one that comes early still meets it."""
+"""Just below a whole number of one-second ticks, so that an early tick still qualifies."""
 
 RETRY_SECONDS = 10.0
-"""How long what failed is left alone before it is tried again: a fact, or a whole GPU."""
+"""How long after a failure a fact or a whole GPU is tried again."""
 
 MAX_REOPEN_SECONDS = 600.0
-"""The longest pause between two reopenings for a GPU that is gone, where no bus can be seen."""
+"""The longest pause between reopenings for a GPU that is gone, if no bus is visible."""
 
 _MEMORY_V2 = 0x02000028
 """Version word of nvmlMemory_v2_t."""
@@ -50,9 +50,9 @@ class NvmlCall(Struct, frozen=True):
     arguments: tuple[int, ...]
     fields: tuple[tuple[str, v.Convert], ...]
     fallback: NvmlCall | None = None
-    """Made instead when the driver lacks the call."""
+    """The call made instead if the driver lacks this one."""
     structure: str | None = None
-    """The structure that it fills, by its name in `library.structure`, where pynvml makes none."""
+    """The structure that it fills, by its name in `library.structure`, if pynvml makes none."""
 
 
 class FieldValue(Struct, frozen=True):
@@ -73,7 +73,7 @@ def _call(
     structure: str | None = None,
     **fields: v.Convert,
 ) -> NvmlCall:
-    """Return a call; `older` is a fallback that takes and answers the same."""
+    """Return a call; `older` is a fallback with the same arguments and answers."""
     if older is not None:
         fallback = NvmlCall(f"nvmlDeviceGet{older}", arguments, tuple(fields.items()))
     return NvmlCall(f"nvmlDeviceGet{metric}", arguments, tuple(fields.items()), fallback, structure)
@@ -148,11 +148,11 @@ FAST = (
     _call("PowerUsage", power_usage_mw=v.milliwatts),
     _call("ClockInfo", 1, sm_clock_mhz=v.megahertz),
 )
-"""What a job moves within a second: read in every tick."""
+"""Values that a job changes within a second: read in every tick."""
 
 STEADY = (
     _call("TemperatureV", 0, older="Temperature", temperature_celsius=v.celsius),
-    # Mostly the same as that of the SMs, which one that is older would contradict.
+    # Mostly equal to that of the SMs, which an older value would contradict.
     _call("ClockInfo", 0, graphics_clock_mhz=v.megahertz),
     _call("ClockInfo", 2, memory_clock_mhz=v.megahertz),
     _call("PerformanceState", performance_state=v.performance_state),
@@ -163,7 +163,7 @@ STEADY = (
     ),
     _call("FanSpeed", fan_speed_percent=v.fan_percent),
 )
-"""What follows it more slowly: every two seconds."""
+"""Values that follow more slowly: every two seconds."""
 
 CODECS = (
     _call("EncoderUtilization", encoder_utilization_percent=v.item(0, v.percent)),
@@ -171,7 +171,7 @@ CODECS = (
     _call("JpgUtilization", jpeg_utilization_percent=v.item(0, v.percent)),
     _call("OfaUtilization", ofa_utilization_percent=v.item(0, v.percent)),
 )
-"""Of a GPU that never used one, as rarely as what is slow."""
+"""On a GPU that never used one, as rarely as slow values."""
 
 _BAR1 = _call(
     "BAR1MemoryInfo",
@@ -195,7 +195,7 @@ SLOW = (
         remapped_rows_failed=v.item(3, v.flag),
     ),
 )
-"""What changes by itself, but seldom: every ten seconds."""
+"""Values that rarely change on their own: every ten seconds."""
 
 SETTLED = (
     _call("ClockInfo", 3, video_clock_mhz=v.megahertz),
@@ -210,7 +210,7 @@ SETTLED = (
     _call("DisplayActive", display_active=v.flag),
     _call("DisplayMode", display_attached=v.flag),
 )
-"""What an administrator sets, sums over a GPU's life, and what costs more than it tells."""
+"""Administrators' settings, lifetime sums, and values not worth their cost."""
 
 _ON_REQUEST = (
     _call("Brand", product_brand=v.named(v.BRANDS)),
@@ -261,7 +261,7 @@ _ON_REQUEST = (
     _call("VirtualizationMode", virtualization_mode=v.named(v.VIRTUALIZATION_MODES)),
     _call("HostVgpuMode", host_vgpu_mode=v.named(v.HOST_VGPU_MODES)),
 )
-"""What a stream leaves out; the fields are those of `ON_REQUEST`."""
+"""Omitted from streams; the fields are those of `ON_REQUEST`."""
 
 RARE = (
     _call("ApplicationsClock", 0, applications_graphics_clock_mhz=v.megahertz),
@@ -316,7 +316,7 @@ RARE = (
         dram_encryption_mode=v.item(0, v.flag),
         pending_dram_encryption_mode=v.item(1, v.flag),
     ),
-    # pynvml keeps the number in one variable that all threads share.
+    # pynvml keeps the number in a variable shared by all threads.
     _call("ModuleId", structure="ModuleId", module_id=v.attribute("number", v.small_count)),
     _call(
         "PlatformInfo",
@@ -329,7 +329,7 @@ RARE = (
     ),
     *_ON_REQUEST,
 )
-"""What few look at: read every five minutes in a stream, and where it is asked for by name."""
+"""Rarely used values: read every five minutes in a stream, and if requested by name."""
 
 FIELD_VALUES = (
     FieldValue(82, "memory_temperature_celsius", v.celsius, STEADY_SECONDS),
@@ -373,7 +373,7 @@ BRIEF_POLL_GROUPS = (
         SLOW_SECONDS,
     ),
 )
-"""What a first picture shows."""
+"""The values of a first picture."""
 
 OTHER_POLL_GROUPS = (
     (SLOW, SLOW_SECONDS),
@@ -381,7 +381,7 @@ OTHER_POLL_GROUPS = (
     (STATIC, STATIC_SECONDS),
 )
 CODEC_POLL_GROUP = (CODECS, SLOW_SECONDS)
-"""Read as often as what is steady once one of them has worked."""
+"""Read as often as steady values once one of them has been active."""
 RARE_POLL_GROUP = (RARE, RARE_SECONDS)
 POLL_GROUPS = (*BRIEF_POLL_GROUPS, *OTHER_POLL_GROUPS, CODEC_POLL_GROUP, RARE_POLL_GROUP)
 
@@ -395,7 +395,7 @@ _INSTANCE = (
 )
 
 INSTANCE_POLL_GROUPS = ((_INSTANCE, INSTANCE_SECONDS), ((_MEMORY,), FAST_SECONDS))
-"""What a MIG instance answers; utilization, power and clocks are its parent's alone."""
+"""Values of a MIG instance; utilization, power and clocks are only known for its parent."""
 INSTANCE_DETAILS = (
     (
         _BAR1,
@@ -411,4 +411,4 @@ INSTANCE_DETAILS = (
     ),
     RARE_SECONDS,
 )
-"""What it answers besides, where that is asked for."""
+"""Its further values, read on request."""

@@ -33,10 +33,10 @@ ARGUMENT_VERSION_MISMATCH = 25
 UNKNOWN = 999
 
 PERMANENT = frozenset({NOT_SUPPORTED, FUNCTION_NOT_FOUND, ARGUMENT_VERSION_MISMATCH})
-"""A device that answers this to a call never supports it; it is not made again."""
+"""After this answer to a call, a device never supports it; it is not repeated."""
 
 DEAD = frozenset({GPU_IS_LOST, RESET_REQUIRED})
-"""A device that answers this to one call answers it to all."""
+"""After this answer to one call, a device gives it to all."""
 
 _TEXTS = {
     UNINITIALIZED: "NVML is not initialised",
@@ -93,16 +93,16 @@ _ADVICE = {
 _LIBRARY = "libnvidia-ml.so"
 _MAX_BYTES = 1 << 20
 _VERSION = r"\b\d{3,4}(?:\.\d{1,4}){1,3}\b"
-"""Compiled where it is used: only a driver that fails needs it."""
+"""Compiled where it is used: only a failing driver needs it."""
 
 
 def text(code: int) -> str:
-    """Return what a return value means, in a few words."""
+    """Return the meaning of a return value, in a few words."""
     return _TEXTS.get(code, f"NVML error {code}")
 
 
 def device_message(index: int, code: int) -> str:
-    """Return what is wrong with a GPU and what to do about it, in one line."""
+    """Return the fault of a GPU and what to do about it, in one line."""
     problem = _DEVICE_TEXTS.get(code) or f"does not answer: {text(code)}"
     return f"GPU {index} {problem.format(index)}"
 
@@ -130,7 +130,7 @@ def init_error(code: int, root: str = "/", environ: Mapping[str, str] = os.envir
 
 
 def _mismatch(root: str) -> str | None:
-    """Return which versions differ, None where the kernel does not show its module's."""
+    """Return which versions differ, None if the kernel does not show its module's."""
     loaded = module_version(root)
     if loaded is None:
         return None
@@ -143,13 +143,13 @@ def _mismatch(root: str) -> str | None:
 
 
 def module_version(root: str = "/") -> str | None:
-    """Return the version of the loaded kernel module, None where the kernel shows none."""
+    """Return the version of the loaded kernel module, None if the kernel shows none."""
     found = re.search(_VERSION, _read(root, "proc/driver/nvidia/version"))
     return found[0] if found else clean(_read(root, "sys/module/nvidia/version").strip()) or None
 
 
 def library_version(root: str = "/") -> str | None:
-    """Return the version in the name of the file that NVML was loaded from, None if there is none.
+    """Return the version in the name of NVML's file, None if there is none.
 
     It needs no driver.
     """

@@ -1,4 +1,4 @@
-"""What one GPU answers through one handle, each value at its interval."""
+"""The answers of one GPU through one handle, each value at its interval."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ _MAX_FANS = 16
 
 
 class DeviceSampler:
-    """A GPU through one handle; what the device once refused is not read again."""
+    """A GPU through one handle; refused values are not read again."""
 
     def __init__(self, library: Library, handle: Any) -> None:
         self.values: dict[str, Any] = {}
-        """The fields of the device that are known, as of when they were due."""
+        """The known fields of the device, as of their last read."""
         self.samples = 0
         """How often it was sampled in full."""
         self.is_outdated = False
@@ -80,7 +80,7 @@ class DeviceSampler:
         self._pcie = PcieThroughput(library, handle) if library.pcie_throughput else None
         self._rates = RateTracker()
         self._counted: dict[str, Any] = {}
-        """The rates of counters as last read, which come before those of GPM."""
+        """The last rates of counters, which take precedence over those of GPM."""
         self._mig_mode: bool | None = None
 
     @property
@@ -89,9 +89,9 @@ class DeviceSampler:
         return self._links.active
 
     def sample(self, now: float) -> None:
-        """Read what is due at `now`.
+        """Read the values due at `now`.
 
-        Raises DeviceLost when the device reports that it is gone, or fails in all that is fast.
+        Raises DeviceLost if the device reports that it is gone, or if all fast values fail.
         """
         if self.samples:
             self._batch.add_error_counters()
@@ -122,7 +122,7 @@ class DeviceSampler:
         self.values["utilization_source"] = self._utilization_source()
 
     def sample_briefly(self, now: float) -> None:
-        """Read what is due of what a first picture shows; raises as `sample` does."""
+        """Read the values due for a first picture; raises like `sample`."""
         for group in self._brief_groups:
             if group.is_due(now):
                 answered = group.read(self._library, self._handle, self.values, now)
@@ -150,7 +150,7 @@ class DeviceSampler:
             self._compare_mig_mode()
 
     def _read_codecs(self, now: float) -> None:
-        """Read how busy the codecs are, rarely until one of them has worked."""
+        """Read the load of the codecs, rarely until one of them has been active."""
         group = self._codec_group
         if group.is_due(now):
             group.read(self._library, self._handle, self.values, now)
@@ -183,7 +183,7 @@ class DeviceSampler:
 
 
 def _group(library: Library, calls: tuple[NvmlCall, ...], seconds: float) -> PollGroup:
-    """Return the calls of a group that are wanted; a GPU always says which one it is."""
+    """Return the requested calls of a group; a GPU always identifies itself."""
     if calls is not IDENTITY:
         calls = tuple(call for call in calls if library.wants(*dict(call.fields)))
     return PollGroup(calls, seconds)
@@ -193,7 +193,7 @@ class _BatchPart(Protocol):
     """Some field values of the batch, and the fields that they fill."""
 
     def wanted(self, now: float) -> list[Scoped]:
-        """Return what the next batch has to bring."""
+        """Return the requests for the next batch."""
 
     def values(self, answers: FieldAnswers, now: float) -> Mapping[str, Any]:
         """Return the fields of the device that the batch fills."""
@@ -203,7 +203,7 @@ _NO_ANSWERS = FieldAnswers({}, frozenset())
 
 
 class FieldBatch:
-    """The field values of one GPU, all that is due in one call."""
+    """The field values of one GPU, all due ones in one call."""
 
     def __init__(self, library: Library, handle: Any) -> None:
         self._library = library
@@ -222,26 +222,26 @@ class FieldBatch:
         self._counters.links = self._link_errors.links = active
 
     def limit_pcie(self, max_bytes_per_second: float | None) -> None:
-        """Drop PCIe rates above what the link carries, None if unknown."""
+        """Drop PCIe rates above the link's capacity, None if unknown."""
         self._counters.max_pcie_bytes_per_second = max_bytes_per_second
 
     def skip_pcie(self, is_known: bool) -> None:
-        """Leave the counters of PCIe out while its rates are known without them."""
+        """Omit the counters of PCIe while its rates are otherwise known."""
         self._counters.pcie_is_known = is_known
 
     def add_error_counters(self) -> None:
-        """Begin to read what needs two ticks: the first may be the only one."""
+        """Begin to read values that need two ticks: the first may be the only one."""
         if self._link_errors not in self._parts:
             self._parts += [Throttling(), self._link_errors]
 
     def read(self, now: float) -> dict[str, Any]:
-        """Return the fields that were due; raises DeviceLost when the device is gone."""
+        """Return the fields that were due; raises DeviceLost if the device is gone."""
         if now < self._due and not self._counters.may_go_round(now):
             return {}
         self._reads += 1
-        # A rate needs two reads, and there may be no more ticks than that.
+        # A rate needs two reads, and there may be no further ticks.
         self._due = now + (STEADY_SECONDS if self._reads > 2 else 0.0)
-        # Two parts may read one counter: as it stands, and its rate.
+        # Two parts may read the same counter: its value and its rate.
         batch = list(dict.fromkeys(scope for part in self._parts for scope in part.wanted(now)))
         answers = _NO_ANSWERS
         if batch and self._is_supported:
@@ -297,7 +297,7 @@ class Fans:
     def speeds(self) -> tuple[int | None, ...] | None:
         """Return the speed of each fan in percent; None if there is none or none answers.
 
-        Raises DeviceLost when the device reports that it is gone.
+        Raises DeviceLost if the device reports that it is gone.
         """
         call = self._library.call_device
         if self._count is None:
@@ -320,7 +320,7 @@ _SIZES = ("memory_total_bytes", "memory_reserved_bytes", "memory_used_bytes", "m
 
 
 def memory_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return whether the memory is the host's, and no sizes where NVML has none.
+    """Return whether the memory is the host's, and no sizes if NVML has none.
 
     Such a chip answers NOT_SUPPORTED, or 0 bytes in total. So may a lost GPU, or a MIG parent
     without rights: only the name, or page tables shared with the CPU, distinguish them.

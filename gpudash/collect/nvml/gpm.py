@@ -1,7 +1,7 @@
-"""How busy the SMs are, from NVML's GPU performance monitoring (Hopper and newer).
+"""The load of the SMs, from NVML's GPU performance monitoring (Hopper and newer).
 
-Each value is the average between two samples: that of the previous tick is kept, so that nothing
-ever waits. It needs no rights outside of MIG and disturbs no profiler.
+Each value is the average between two samples: the previous tick's is kept, so that nothing waits.
+It needs no rights outside MIG and disturbs no profiler.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpudash.model.device import GPM_PERCENTS, GPM_RATES
 _ALL = {**GPM_PERCENTS, **GPM_RATES}
 
 _REFRESH_SECONDS = 0.1
-"""The driver renews its counters no faster; two samples closer than that may be the same one."""
+"""The driver renews its counters no faster; closer samples may be the same one."""
 
 Values = dict[str, float | None]
 _NONE: Values = dict.fromkeys(_ALL.values())
@@ -58,7 +58,7 @@ class Gpm:
         self._values = _NONE
 
     def _is_supported(self, handle: Any) -> bool | None:
-        """Whether the device has it, None where the driver fails to say so this time."""
+        """Whether the device supports it, None if the driver fails to say so this time."""
         if self._library.single_sample:
             return False
         support, code = self._library.call("nvmlGpmQueryDeviceSupport", handle)

@@ -1,4 +1,4 @@
-"""One GPU from tick to tick: what is read of it, and what is shown while it cannot be read."""
+"""One GPU from tick to tick: its readings, and what is shown while it is unreadable."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ _LEFT_ALONE = clean("left alone so that it can fall asleep: it has nothing to do
 _IDENTITY = frozenset(field for call in (*IDENTITY, *STATIC) for field, _ in call.fields)
 
 _RESET_CODES = frozenset({codes.GPU_IS_LOST, codes.RESET_REQUIRED, codes.UNINITIALIZED})
-"""What a GPU answers that can be read again only after a reset or a reload of the driver."""
+"""Answers of a GPU that is only readable again after a reset or a reload of the driver."""
 _RISING = ("total_energy_mj", "pcie_replay_count")
-"""Counters since the driver took the GPU over, which nothing else sets back."""
+"""Counters since the driver took over the GPU, which nothing else resets."""
 _MENDED = ("remapped_rows_pending", "retired_pages_pending")
-"""What waits for a reset."""
+"""Values that a reset clears."""
 _OUT = frozenset({"lost", "reset-required"})
-"""States from which only a reset brings a GPU back."""
+"""States from which only a reset recovers a GPU."""
 _RESETS = frozenset({"gpu-reset", "drain-and-reset", "bus-reset", "node-reboot", "system-reboot"})
 
 
@@ -59,7 +59,7 @@ class GpuSample(Struct, frozen=True):
 
 
 class LastSample(Struct, frozen=True):
-    """What a GPU answered last, and when, in seconds of the reader's clock."""
+    """A GPU's last answers and their time, in seconds of the reader's clock."""
 
     sample: GpuSample
     read_at: float
@@ -71,7 +71,7 @@ class LastSample(Struct, frozen=True):
         return {pid: listing.listed_at for pid, _ in listing.entries}
 
     def memory(self, now: float) -> LastRead:
-        """Return what helps of it now: the memory, and the processes by their PIDs alone."""
+        """Return what is still useful: the memory, and the processes by PID only."""
         device, listing = self.sample.device, self.sample.listing
         used: dict[int, int | None] = {}
         for pid, entry in listing.entries:
@@ -105,23 +105,23 @@ class GpuReader:
         self.index = index
         self.handle: Any = None
         self.openings = 0
-        """How often its handle was obtained: what an earlier one refused, a later one may not."""
+        """How often its handle was obtained: a new one may support what an earlier one refused."""
         self.handed_over: dict[str, Device] = {}
-        """What an earlier collector knew of each GPU, by UUID."""
+        """An earlier collector's knowledge of each GPU, by UUID."""
         self.xid_watches: list[XidWatch] = []
-        """Those of all GPUs, each of which may fetch what is another's."""
+        """The watches of all GPUs, each of which may fetch events of another."""
         self._library = library
         self._wall_clock = wall_clock
         self._instances = InstanceReader(library)
         self._processes = GpuProcessReader(library, clock, wall_clock)
         self._sampler: DeviceSampler | None = None
         self._old_samplers: list[DeviceSampler] = []
-        """Those of earlier handles, until what NVML allocated for them is freed."""
+        """Samplers of earlier handles, until what NVML allocated for them is freed."""
         self._known: dict[str, Any] = {}
         """Its identity by earlier handles."""
         self._xids: XidWatch | None = None
         self._before: dict[str, Any] = {}
-        """The last values of earlier handles, from which a reset is recognised."""
+        """The last values of earlier handles, by which a reset is recognized."""
         self._failed_with = codes.SUCCESS
         """The code with which the GPU failed before its handle was last obtained."""
         self._retry_at = 0.0
@@ -131,9 +131,10 @@ class GpuReader:
     def read(
         self, now: float, known: GpuProcesses | None = None, *, brief: bool = False
     ) -> GpuSample:
-        """Read what is due at `now` (seconds), with `brief` the least of it; never raises.
+        """Read the values due at `now` (seconds), with `brief` only the most important; never
+        raises.
 
-        The processes are listed unless a `known` listing still stands.
+        The processes are listed unless a `known` listing is still valid.
         """
         is_outdated = self._sampler is not None and self._sampler.is_outdated
         if is_outdated or (self._sampler is None and now >= self._retry_at):
@@ -163,13 +164,13 @@ class GpuReader:
         return () if self._sampler is None else self._sampler.active_links
 
     def identity(self) -> dict[str, Any]:
-        """Return what is true of it whatever it does now, also while a task runs."""
+        """Return its invariable data, even while a task runs."""
         sampler = self._sampler
         values = self._known if sampler is None else sampler.values
         return {**_identity(values), "xid_events": self._xid_events}
 
     def reopen(self, index: int) -> None:
-        """Get the handle again at the next read: the old one died with the driver."""
+        """Obtain the handle again at the next read: the old one died with the driver."""
         self.index = index
         self.forget_handle()
 
@@ -179,12 +180,12 @@ class GpuReader:
         self._instances.close()
 
     def on_driver_reload(self) -> None:
-        """Mark what was reported so far as of before a reset: the driver was loaded again."""
+        """Mark earlier reports as before a reset: the driver was reloaded."""
         if self._xids is not None:
             self._xids.mark_before_reset()
 
     def forget_handle(self) -> None:
-        """Keep what is known, and get a handle again at the next read."""
+        """Keep the known data, and obtain a handle again at the next read."""
         sampler = self._sampler
         if sampler is not None:
             self._keep_identity(sampler.values)
@@ -196,7 +197,7 @@ class GpuReader:
         self._retry_at = 0.0
 
     def _keep_identity(self, values: dict[str, Any]) -> None:
-        """Add what a handle reported; another GPU in the same place has an identity of its own."""
+        """Add the data from a handle; another GPU in the same slot has its own identity."""
         known = {field: value for field, value in _identity(values).items() if value is not None}
         is_same = known.get("uuid") in (None, self._known.get("uuid"))
         self._known = {**self._known, **known} if is_same else known
@@ -219,7 +220,7 @@ class GpuReader:
         self._sampler = DeviceSampler(self._library, handle)
 
     def _fail(self, code: int, now: float) -> None:
-        """Mark the GPU as failed with `code`; it is tried again after a while."""
+        """Mark the GPU as failed with `code`; it is retried after a while."""
         self.forget_handle()
         self._close_samplers()
         self._retry_at = now + RETRY_SECONDS
@@ -272,7 +273,7 @@ class GpuReader:
     def _recognise_reset(self, xids: XidWatch, values: Mapping[str, Any]) -> None:
         if self._failed_with in _RESET_CODES or was_reset(self._before, values):
             xids.mark_before_reset()
-        # Only an earlier collector leaves a state, which is settled now.
+        # Only an earlier collector leaves a state, which is now decided.
         self._before.pop("state", None)
 
     def _fetch_xids(self, now: float) -> None:
@@ -285,7 +286,7 @@ class GpuReader:
 
 
 class Gpu:
-    """One GPU as it is shown, also while it does not answer."""
+    """One GPU as shown, even while it does not answer."""
 
     def __init__(
         self,
@@ -296,9 +297,9 @@ class Gpu:
         wall_clock: Callable[[], float],
     ) -> None:
         self.address = address
-        """Where the kernel sees it, `0000:1a:00.0`; None if that is not known."""
+        """Its address in the kernel, `0000:1a:00.0`; None if unknown."""
         self.identity = UNKNOWN
-        """Its name and UUID, by itself or by the kernel."""
+        """Its name and UUID, from itself or from the kernel."""
         self.reader = GpuReader(library, index, clock, wall_clock)
         self.device = Device(index=index)
         self.instances: tuple[Device, ...] = ()
@@ -307,17 +308,17 @@ class Gpu:
         self.is_known = False
         """Whether it was ever read in full."""
         self.last: LastSample | None = None
-        """What it answered last, None if it was lost, asleep or its driver unloaded since."""
+        """Its last answers, None if it has since been lost, asleep or without its driver."""
         self._clock = clock
 
     @property
     def is_pending(self) -> bool:
-        """Whether a task of it has not returned."""
+        """Whether one of its tasks has not returned."""
         return self.task is not None and self.task.is_pending
 
     @property
     def lacks_listing(self) -> bool:
-        """Whether its processes are unknown because it did not answer, or could not be read."""
+        """Whether its processes are unknown because it did not answer, or was unreadable."""
         return self.listing is _UNANSWERED or self.listing is _UNREAD
 
     @property
@@ -352,7 +353,7 @@ class Gpu:
         self.address = kernel_address(self.device.pci_bus_id) or self.address
 
     def show_identity(self, identity: Identity) -> None:
-        """Show which GPU it is although it could not be read, not even at first."""
+        """Show its identity although it was never readable."""
         self.device = self._with_handed_over_xids(
             replace(
                 self.device,
@@ -364,7 +365,7 @@ class Gpu:
         )
 
     def show_asleep(self, identity: Identity, *, resting: bool = False) -> None:
-        """Show it asleep, or as falling asleep, without a call that would wake it."""
+        """Show it asleep, or falling asleep, without a call that would wake it."""
         self.task = self.last = None
         known = {**self._identity(identity), **self.reader.identity()}
         self.reader.forget_handle()
@@ -373,7 +374,7 @@ class Gpu:
         self.listing = NO_PROCESSES
 
     def show_unanswered(self, identity: Identity, fault: Fault) -> None:
-        """Show no values: those of before are no longer true, but its memory may still be held."""
+        """Show no values, as the last ones are out of date, but its memory may still be held."""
         known = {**self._identity(identity), **self.reader.identity()}
         known["uuid"] = known["uuid"] or identity.uuid
         state = _state_by_fault(fault)
@@ -391,7 +392,7 @@ class Gpu:
         self.device, self.instances = self._with_handed_over_xids(device), ()
 
     def _with_handed_over_xids(self, device: Device) -> Device:
-        """Return it with the XIDs that an earlier collector left, while it cannot be read."""
+        """Return it with the XIDs from an earlier collector, while it is unreadable."""
         before = self.reader.handed_over.get(device.uuid or "")
         if before is None or device.xid_events is not None:
             return device
@@ -399,7 +400,7 @@ class Gpu:
 
 
 def devices_on_bus(bus: Bus, addresses: Iterable[str], fault: Fault) -> tuple[Device, ...]:
-    """Return the GPUs as the kernel shows them, all with the same fault."""
+    """Return the GPUs known to the kernel, all with the same fault."""
     return tuple(
         Device(
             index=index,
@@ -413,7 +414,7 @@ def devices_on_bus(bus: Bus, addresses: Iterable[str], fault: Fault) -> tuple[De
 
 
 def was_reset(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Whether the values of a new handle are those of a GPU that was reset since `before`."""
+    """Whether the values of a new handle are of a GPU that was reset since `before`."""
     return (
         before.get("state") in _OUT
         or any(_fell(before.get(name), after.get(name)) for name in _RISING)
@@ -431,7 +432,7 @@ def _identity(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_now(unaccounted: int | None, used: int | None) -> int | None:
-    """Return an amount found when the processes were last listed, None if it cannot be true now."""
+    """Return an amount from the last process listing, None if it cannot be true any more."""
     if unaccounted is None or used is None or unaccounted > used:
         return None
     return unaccounted
@@ -444,5 +445,5 @@ def _state_by_code(code: int) -> DeviceState:
 
 
 def _state_by_fault(fault: Fault) -> DeviceState:
-    """Return the state of a GPU without an answer: one for lack of a thread is not silent."""
+    """Return the state of a GPU without an answer: one that lacked a thread is not silent."""
     return "not-answering" if fault.code == codes.TIMEOUT else "failed"

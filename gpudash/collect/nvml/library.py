@@ -1,9 +1,9 @@
-"""The door to NVML: pynvml, or anything that offers its functions, called without exceptions.
+"""Access to NVML: pynvml, or anything with its functions, called without exceptions.
 
-Every NVML call can fail, so `call` returns `(value, code)`; what a code means for a metric, a
-device or the whole driver is for the caller to decide. Arrays are read through the C functions
-themselves, lists with a buffer that is large enough at once: pynvml calls twice, and loses the
-race when a process starts in between.
+Every NVML call can fail, so `call` returns `(value, code)`; the caller decides what a code means
+for a metric, a device or the whole driver. Arrays are read through the C functions themselves,
+lists with a sufficient buffer at once: pynvml calls twice, and loses the race when a process starts
+in between.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from gpudash.model.errors import DriverError, GpudashError
 from gpudash.system.imports import importing, stand_in
 
 Scoped = tuple[int, int]
-"""A field's id and its scope: a link's number for fields of NVLinks, 0 for those of the GPU."""
+"""A field's id and its scope: a link's number for NVLink fields, 0 for those of the GPU."""
 
 _BUFFER_ENTRIES = 64
 _MAX_GROWTHS = 6
 _PCIE_RATES = ("pcie_tx_bytes_per_second", "pcie_rx_bytes_per_second")
 _MAX_ENTRIES = 1 << 17
-"""More than a kernel has PIDs for on one GPU; a count above it is garbage."""
+"""More than a kernel has PIDs for on one GPU; a higher count is garbage."""
 _NO_INSTANCE = 0xFFFFFFFF
 _OF_NVIDIA = ("_nvmlGetFunctionPointer", "NVMLLibraryMismatchError")
-"""Names that are used of the module itself, and that only nvidia-ml-py's has."""
+"""Names that are used of the module itself, and that only nvidia-ml-py has."""
 _VALUE_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 _UNKNOWN_FIELD = codes.PERMANENT | {codes.INVALID_ARGUMENT}
-"""How a single field is refused: a driver that is older than the field calls it invalid."""
+"""Refusals of a single field: a driver older than the field calls it invalid."""
 _EVENT_REASONS = {269: 251, 270: 252, 271: 253}
 """NVML_FI_DEV_CLOCKS_EVENT_REASON_*: the ids of nvml.h, and those of releases 575 to 580.65.
 
@@ -61,11 +61,11 @@ class FieldAnswer(Struct, frozen=True):
 
 
 class FieldAnswers(Struct, frozen=True):
-    """A batch of field values; one that is neither in `values` nor `refused` failed this time."""
+    """A batch of field values; one in neither `values` nor `refused` failed this time."""
 
     values: dict[Scoped, FieldAnswer]
     refused: frozenset[Scoped]
-    """What the device or this driver does not support."""
+    """Fields that the device or this driver does not support."""
     code: int = codes.SUCCESS
     """NVML's return value of the whole batch."""
 
@@ -113,7 +113,7 @@ def field_values(
     return (entries if code == codes.SUCCESS else None), code
 
 
-# Cached because ctypes keeps its types for ever.
+# Cached because ctypes never frees its types.
 @lru_cache(maxsize=8)
 def plain(structure: Any) -> Any:
     """Return a structure of the same layout that is nothing but a structure."""
@@ -211,27 +211,27 @@ class Library:
     ) -> None:
         self.module = module
         self.single_sample = single_sample
-        """Whether there is no second tick, so that what needs two samples is not read at all."""
+        """Whether there is no second tick, so that values that need two samples are not read."""
         self.wanted = wanted
-        """The fields of devices, and `processes`, that are asked for; None for what all show."""
+        """The requested fields of devices, and `processes`; None for those that all show."""
         is_detailed = wanted is not None and not ON_REQUEST.isdisjoint(wanted)
         self.device_class = DetailedDevice if is_detailed else Device
-        """What a GPU is, by what of it is read."""
+        """The class of a GPU, by what is read of it."""
         self.pcie_throughput = pcie_throughput or (is_detailed and self.wants(*_PCIE_RATES))
-        """Whether PCIe rates are wanted even where only a slow call has them, as of one sample."""
+        """Whether PCIe rates are wanted even if only a slow call has them, as for one sample."""
         self.stopwatch = stopwatch
         """The clock that measures how long calls take, in seconds."""
         self._errors = (module.NVMLError, module.NVMLLibraryMismatchError)
         self._functions: dict[str, Callable[..., Any]] = {}
         self.is_of_this_machine = hasattr(module, "_nvmlGetFunctionPointer")
-        """Whether it is a driver's, rather than that of a simulated host."""
+        """Whether it is a driver's rather than a simulated host's."""
         self._wide_processes = False
         self._renumbered: Mapping[int, int | None] = {}
-        """What this release calls fields by other ids than nvml.h; None for an unknown id."""
+        """The field ids of this release that differ from nvml.h; None for an unknown id."""
 
     @property
     def is_for_a_table(self) -> bool:
-        """Whether one sample of no particular fields is taken, which leaves out what is rare."""
+        """Whether one sample of no particular fields is taken, which omits rare values."""
         return self.single_sample and self.wanted is None
 
     def wants(self, *fields: str) -> bool:
@@ -274,7 +274,7 @@ class Library:
             return None, getattr(error, "value", codes.FUNCTION_NOT_FOUND)
         except (UnicodeDecodeError, TypeError, MemoryError, OverflowError):
             # pynvml decodes strings strictly, stores None into a C field of some answers, and
-            # makes room for whatever count it is given.
+            # allocates for whatever count it gets.
             return None, codes.UNKNOWN
 
     def call_device(self, name: str, *arguments: Any) -> tuple[Any, int]:
@@ -327,7 +327,7 @@ class Library:
         return (None if code else info), code
 
     def is_same(self, one: Any, other: Any) -> bool:
-        """Whether two handles are of one device."""
+        """Whether two handles are of the same device."""
         if not self.is_of_this_machine:
             return bool(one == other)
         from ctypes import c_void_p, cast
@@ -374,9 +374,9 @@ class Library:
         ], code
 
     def _release(self) -> tuple[int, int]:
-        """Return the release that the library is of, (0, 0) if unknown.
+        """Return the release of the library, (0, 0) if unknown.
 
-        Under WSL the driver's version is that of Windows. NVML's begins with that of CUDA.
+        Under WSL, the driver's version is that of Windows. NVML's begins with that of CUDA.
         """
         nvml, _ = self.call("nvmlSystemGetNVMLVersion")
         driver, _ = self.call("nvmlSystemGetDriverVersion")
@@ -412,7 +412,7 @@ class Library:
 def call_under_way(thread_id: int) -> str | None:
     """Return the NVML function that a thread is in, None if it is in none.
 
-    Found in the thread's own stack, so that noting each call costs nothing.
+    Found on the thread's own stack, so that noting each call costs nothing.
     """
     frame = sys._current_frames().get(thread_id)
     while frame is not None:
@@ -428,7 +428,7 @@ _CALLERS = frozenset(
 
 
 def member(kind: int, value: Any) -> int | float | None:
-    """Return the member of a value that its type names, None for a type that is not known."""
+    """Return the union member selected by a value's type, None for an unknown type."""
     return getattr(value, _VALUE_MEMBERS[kind]) if kind < len(_VALUE_MEMBERS) else None
 
 
@@ -445,9 +445,9 @@ def _first_two(version: str) -> tuple[int, int] | None:
 
 
 def _renumbered(release: tuple[int, int]) -> Mapping[int, int | None]:
-    """Return the ids of fields that a release has other ids for than nvml.h.
+    """Return the field ids of a release that differ from nvml.h.
 
-    No public header says when, between 580.65 and 580.82, the ids became those of today.
+    No public header says when, between 580.65 and 580.82, the ids became the present ones.
     """
     if (575, 0) <= release < (580, 66):
         return _EVENT_REASONS

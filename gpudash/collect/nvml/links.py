@@ -29,11 +29,11 @@ LINK_FIELDS = ("nvlink_count", "nvlink_total_count", "nvlink_inactive_links", "n
 
 
 class NvLinks:
-    """The state of the links; that of a GPU without any is not read again."""
+    """The state of the links; a GPU without any is not read again."""
 
     def __init__(self, library: Library, handle: Any) -> None:
         self.active: tuple[int, ...] = ()
-        """Numbers of those that are up; there may be holes between them."""
+        """Numbers of those that are up, possibly with gaps."""
         self._library = library
         self._handle = handle
         self._has_any = True
@@ -63,7 +63,7 @@ class NvLinks:
         total: int | None = len(states)
         inactive: tuple[int, ...] | None
         inactive = tuple(link for link, is_up in enumerate(states) if is_up is False)
-        # The driver also answers for links of the chip that the board does not have.
+        # The driver also answers for links of the chip that the board lacks.
         if count is not None:
             total = max(count, len(self.active))
             inactive = inactive[: total - len(self.active)]
@@ -81,10 +81,10 @@ class _LinkCount:
         self._handle = handle
         self._count: int | None = None
         self.is_open = True
-        """Whether it is not known yet."""
+        """Whether it is still unknown."""
 
     def read(self) -> int | None:
-        """Return it, None if it is not known."""
+        """Return it, None if unknown."""
         if self.is_open:
             answers = self._library.fields(self._handle, [LINK_COUNT])
             answer = answers.values.get(LINK_COUNT)
@@ -127,7 +127,7 @@ _FABRIC_CALLS = (
     ("nvmlDeviceGetGpuFabricInfoV", "GpuFabricInfo_v2"),
     ("nvmlDeviceGetGpuFabricInfo", "GpuFabricInfo"),
 )
-"""The calls that report it and what each fills; the last has none of its health."""
+"""The calls that report it and the fields that each fills; the last lacks its health."""
 _OTHER_VERSION = frozenset({codes.ARGUMENT_VERSION_MISMATCH, codes.INVALID_ARGUMENT})
 _HEALTH_SHIFTS = (0, 2, 4, 6)
 """NVML_GPU_FABRIC_HEALTH_MASK_SHIFT_* of four of them."""
@@ -149,13 +149,13 @@ _HEALTH_SUMMARIES = {1: "healthy", 2: "unhealthy", 3: "limited-capacity"}
 
 
 class Fabric:
-    """The NVLink fabric as one GPU sees it; not read again for a GPU outside of any."""
+    """The NVLink fabric as seen by one GPU; not read again for a GPU outside any."""
 
     def __init__(self, library: Library, handle: Any) -> None:
         self._library = library
         self._handle = handle
         self._calls = list(_FABRIC_CALLS)
-        """The calls that the driver may have."""
+        """The calls that the driver may support."""
 
     def values(self) -> dict[str, Any]:
         """Return the fields of FABRIC_FIELDS; raises DeviceLost when the GPU is gone."""
@@ -192,12 +192,12 @@ def _membership(info: Any) -> dict[str, Any]:
 
 
 class ErrorKind(Struct, frozen=True):
-    """One kind of error: the field values and the older call that count it, and what it fills."""
+    """One kind of error: the field values and the older call that count it, and its field."""
 
     ids: tuple[int, ...]
-    """Fields that count it per link, of which a chip has one."""
+    """Fields that count it per link, one of which a chip has."""
     counter: int | None
-    """Its number for nvmlDeviceGetNvLinkErrorCounter, where no field has it."""
+    """Its number for nvmlDeviceGetNvLinkErrorCounter, used if there is no field."""
     total: str
     rate: str
 
@@ -222,7 +222,7 @@ class LinkErrors:
 
     def __init__(self, library: Library, handle: Any) -> None:
         self.links: tuple[int, ...] = ()
-        """The NVLinks that are up; without any nothing is read."""
+        """The NVLinks that are up; without any, nothing is read."""
         self._library = library
         self._handle = handle
         self._timer = Timer(SLOW_SECONDS)
@@ -232,15 +232,15 @@ class LinkErrors:
         self._is_due = False
 
     def wanted(self, now: float) -> list[Scoped]:
-        """Return what the next batch of field values has to bring."""
+        """Return the requests for the next batch of field values."""
         self._is_due = bool(self.links) and self._timer.is_due(now)
         first = [ids[0] for ids in self._ids.values() if ids] if self._is_due else []
         return [(number, link) for number in first for link in self.links]
 
     def values(self, answers: FieldAnswers, now: float) -> dict[str, Any]:
-        """Return counts, rates and the links with errors, nothing while they are not due."""
+        """Return counts, rates and the links with errors, empty while they are not due."""
         if not self.links:
-            # What was known of links that are down is no longer known.
+            # The known values of links that are down become unknown.
             return dict(_UNKNOWN)
         if not self._is_due:
             return {}

@@ -1,4 +1,4 @@
-"""The MIG instances of one GPU: which there are, and what each answers."""
+"""The MIG instances of one GPU, and the answers of each."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from gpudash.collect.nvml.polling import PollGroup, Timer
 from gpudash.model.device import Device
 
 _GONE = codes.PERMANENT | codes.DEAD | {codes.INVALID_ARGUMENT, codes.NOT_FOUND}
-"""How the driver reports that there is no instance; any other failure leaves that open."""
+"""Answers that mean there is no instance; any other failure leaves that open."""
 _MAX_INSTANCES = 64
-"""No GPU has more than a few; a driver that reports many is not believed."""
+"""No GPU has more than a few; a driver that reports more is not believed."""
 
 
 class InstanceReader:
-    """A GPU's MIG instances from tick to tick; they are created and destroyed while it works."""
+    """A GPU's MIG instances from tick to tick; they may be created and destroyed at any time."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
@@ -37,7 +37,7 @@ class InstanceReader:
         `parent` has the fields of the whole GPU.
         """
         mode = parent.get("mig_mode")
-        # A mode that is unknown for once is that of before.
+        # A momentarily unknown mode is assumed unchanged.
         if handle is None or not (mode or (mode is None and self._slots)):
             self.close()
             return ()
@@ -64,7 +64,7 @@ class InstanceReader:
         self._slots, self._timer = {}, Timer(INSTANCE_SECONDS)
 
     def _occupied(self, handle: Any) -> Iterable[_Slot]:
-        """Yield each slot that holds an instance; their numbers are sparse."""
+        """Yield each slot with an instance; the numbers have gaps."""
         count, code = self._library.call("nvmlDeviceGetMaxMigDeviceCount", handle)
         if code and code not in _GONE:
             yield from self._slots.values()
@@ -105,7 +105,7 @@ class _Slot:
         self._details = PollGroup(*INSTANCE_DETAILS)
 
     def read(self, library: Library, now: float) -> bool:
-        """Read what is due; False if the instance has vanished."""
+        """Read due values; return False if the instance has vanished."""
         try:
             for group in self._groups:
                 if group.is_due(now):

@@ -1,6 +1,6 @@
 """How a GPU in MIG mode is divided, and how it can be: its profiles and instances.
 
-NVML reports it only to root, and to users who may open the driver's capability to manage MIG.
+NVML reports it only to root, and to users who may open the driver's capability for managing MIG.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from gpudash.collect.nvml.values import string
 from gpudash.model.details import MigInstance, MigLayout, MigPlacement, MigProfile
 
 _GPU_PROFILES, _COMPUTE_PROFILES = 18, 9
-"""How many kinds have numbers, whether the library knows them or not."""
+"""Maximum numbers of profile kinds, whether the library knows them or not."""
 _MAX_ENTRIES = 64
 _UNKNOWN = codes.PERMANENT | {codes.INVALID_ARGUMENT}
-"""What NVML returns for a kind that the GPU does not have."""
+"""NVML's answers for a kind that the GPU does not have."""
 
 
 class _RefusedError(Exception):
@@ -137,7 +137,7 @@ class _Reader:
 
 
 def _common(info: Any, free: int) -> dict[str, Any]:
-    """Return what profiles of GPU instances and of compute instances have in common."""
+    """Return the common values of profiles of GPU instances and of compute instances."""
     return {
         "id": info.id,
         "name": string(info.name) or "",

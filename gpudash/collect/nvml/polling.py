@@ -17,18 +17,18 @@ from gpudash.collect.nvml.library import DeviceLost, Library
 LONG_SECONDS = 0.25
 """A call that takes longer is a slow one; most take microseconds."""
 _LONG_PAUSES = 3
-"""A slow call pauses for that many times as long as it took."""
+"""A slow call pauses for this multiple of its duration."""
 
 
 class Timer:
-    """When something is due: at once, and then every that many seconds."""
+    """When something is due: at once, and then every `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._due = 0.0
 
     def is_due(self, now: float) -> bool:
-        """Whether it is time, and if so, count from now to the next one."""
+        """Return whether it is due; if so, restart the count."""
         if now < self._due:
             return False
         self._due = now + self._seconds
@@ -36,12 +36,11 @@ class Timer:
 
 
 class PollGroup:
-    """Calls made at the same interval; one that the device does not support drops out for good.
+    """Calls made at the same interval; unsupported ones drop out for good.
 
-    A fact that never changes drops out too, once it is known. A call that is slow is made more
-    rarely, so that it does not hold up the others in every tick, and its fields are unknown in
-    between. Only the facts of a MIG instance are read whenever they are due: without them another
-    instance would be taken for it.
+    Constant facts drop out too once known. A slow call is made more rarely, so that it does not
+    delay the others in every tick, and its fields are unknown in between. Only the facts of a MIG
+    instance are read whenever due: without them, another instance would be mistaken for it.
     """
 
     def __init__(self, calls: tuple[NvmlCall, ...], seconds: float) -> None:
@@ -49,7 +48,7 @@ class PollGroup:
         self._calls = list(calls)
         self._due = 0.0
         self._slow: dict[NvmlCall, float] = {}
-        """When each call that was slow the last time may be made again."""
+        """When each call that was slow the last time may be repeated."""
         self._may_pause = seconds != INSTANCE_SECONDS
 
     def is_due(self, now: float) -> bool:
@@ -57,7 +56,7 @@ class PollGroup:
         return now >= self._due
 
     def repeat_after(self, seconds: float, now: float) -> None:
-        """Count from now to the next time, at another interval."""
+        """Restart the count with another interval."""
         self.seconds, self._due = seconds, now + seconds
 
     def read(self, library: Library, handle: Any, values: dict[str, Any], now: float) -> list[int]:
@@ -97,7 +96,7 @@ class PollGroup:
 
 
 def _note_failure(call: NvmlCall, code: int, values: dict[str, Any]) -> None:
-    """Keep the code of a call that failed, 0 for an answer without meaning; drop it otherwise."""
+    """Keep the code of a failed call, 0 for a meaningless answer; drop unsupported ones."""
     failed: dict[str, int] = values.setdefault("failed_fields", {})
     for field, _ in call.fields:
         if code or values[field] is None:
@@ -109,7 +108,7 @@ def _note_failure(call: NvmlCall, code: int, values: dict[str, Any]) -> None:
 def _make(
     library: Library, handle: Any, call: NvmlCall | None, values: dict[str, Any]
 ) -> tuple[NvmlCall | None, int]:
-    """Make a call or the first of its fallbacks that is supported; return it and NVML's code."""
+    """Make a call or its first supported fallback; return it and NVML's code."""
     while call is not None:
         if call.structure is None:
             value, code = library.call(call.name, handle, *call.arguments)

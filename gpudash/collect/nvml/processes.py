@@ -1,4 +1,4 @@
-"""The processes on a GPU: how much memory each holds, and how busy it keeps the GPU."""
+"""The processes on a GPU: the memory that each holds, and its utilization."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from gpudash.model.process import ProcessDevice
 
 _KINDS = {"MPSCompute": "M", "Compute": "C", "Graphics": "G"}
 _FIRST_SPAN_US = 1_000_000
-"""How far a first reading reaches back: far enough for samples at 7 Hz, near enough to be now."""
+"""How far back a first reading goes: enough for samples at 7 Hz, and still recent."""
 _MAX_AHEAD_US = 1_000_000
-"""How far a timestamp may be ahead of the clock; one further ahead is garbage."""
+"""How far a timestamp may be ahead of the clock; beyond that it is garbage."""
 
 Utilization = tuple[int, int, int, int]
 Key = tuple[int, int | None, int | None]
 
 
 class GpuProcesses(Struct, frozen=True):
-    """The processes of one GPU; `code` is NVML's return value where they could not be listed."""
+    """The processes of one GPU; `code` is NVML's return value if they could not be listed."""
 
     entries: tuple[tuple[int, ProcessDevice], ...]
     code: int
@@ -50,14 +50,14 @@ class GpuProcessReader:
         self._newest_us = self._now_us() - _FIRST_SPAN_US
 
     def forget_refusals(self) -> None:
-        """Try again what was refused: the handle is another one."""
+        """Retry what was refused: the handle is new."""
         self._refused.clear()
 
     def read(
         self, handle: Any, index: int, gpu: Mapping[str, Any], instances: tuple[Device, ...]
     ) -> GpuProcesses:
         """List the processes of a GPU and of its MIG instances; `gpu` has the GPU's fields."""
-        # Before the calls: who has started since then may have a PID that ended while they ran.
+        # Before the calls: a process started since may have a PID that ended while they ran.
         listed_at = self._clock()
         rows, code = self._running(handle)
         if code:
@@ -94,15 +94,15 @@ class GpuProcessReader:
         return rows, failure
 
     def _may_have_clients(self, lists: Mapping[str, list[RunningProcess]]) -> bool:
-        """Whether to ask for clients of MPS: a new one is first seen as a compute process."""
+        """Return whether to query clients of MPS: a new one first appears as a compute process."""
         before = self._compute_pids
         self._compute_pids = {each.pid for each in lists.get("Compute", ())}
         return self._has_mps_clients or before != self._compute_pids
 
     def _utilization(self, handle: Any, pids: set[int]) -> dict[int, Utilization]:
-        """Return (SM, memory, encoder, decoder) percent of each PID for which they are known.
+        """Return the known (SM, memory, encoder, decoder) percentages by PID.
 
-        A PID without new samples was idle; one whose samples are all impossible is left out.
+        A PID without new samples was idle; one with only impossible samples is left out.
         """
         if not pids or "utilization" in self._refused:
             return {}
@@ -128,7 +128,7 @@ class GpuProcessReader:
 
 
 def _is_possible(sample: ProcessSample, now_us: int) -> bool:
-    """Whether a sample can be true: the driver's ring also holds garbage."""
+    """Whether a sample can be true: the driver's ring buffer also contains garbage."""
     shares = (sample.sm, sample.memory, sample.encoder, sample.decoder)
     return sample.timestamp_us <= now_us + _MAX_AHEAD_US and max(shares) <= 100
 
@@ -136,7 +136,7 @@ def _is_possible(sample: ProcessSample, now_us: int) -> bool:
 def _merge(
     rows: dict[Key, tuple[str, int | None]], entries: list[RunningProcess], letter: str
 ) -> None:
-    """Add one list: a PID in two of them is one process that shows the same memory in both."""
+    """Add one list: a PID in two of them is one process with the same memory in both."""
     for entry in entries:
         if entry.pid == 0:
             continue
@@ -188,9 +188,9 @@ def _entry(
 
 
 def _unaccounted(gpu: Mapping[str, Any], rows: dict[Key, tuple[str, int | None]]) -> int | None:
-    """Return the used bytes that no listed process owns, None if a share is not known.
+    """Return the used bytes owned by no listed process, None if a share is unknown.
 
-    An old driver counts as used what it reserves for itself, and does not report how much.
+    An old driver counts its own reservation as used, and does not report its size.
     """
     used: int | None = gpu.get("memory_used_bytes")
     shares = [memory for _, memory in rows.values()]

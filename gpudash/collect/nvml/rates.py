@@ -1,4 +1,4 @@
-"""Counters that only rise, shown as rates over the time between two readings of each.
+"""Rising counters, shown as rates between two readings of each.
 
 The time is the counters' own: the driver stamps each entry when it reads it.
 """
@@ -21,7 +21,7 @@ _MAX_HOLD_SECONDS = 3.0
 """Drivers count about twice a second: an older count is out of date."""
 
 Slope = Callable[[FieldAnswer, FieldAnswer], float | None]
-"""Counts per second from one reading to another, None where that is unknown."""
+"""Counts per second between two readings, None if unknown."""
 
 
 def slope(before: FieldAnswer, after: FieldAnswer) -> float | None:
@@ -31,7 +31,7 @@ def slope(before: FieldAnswer, after: FieldAnswer) -> float | None:
 
 
 class _Known(Struct, frozen=True):
-    """The last reading with a time of its own, its slope, and when it was first seen."""
+    """The last reading with a new time, its slope, and when it was first seen."""
 
     answer: FieldAnswer
     slope: float | None
@@ -41,7 +41,7 @@ class _Known(Struct, frozen=True):
 class RateTracker:
     """Counters by any key, from reading to reading.
 
-    The time is each counter's own. One that fell was reset: its interval is dropped.
+    Each counter has its own time. One that fell was reset: its interval is dropped.
     """
 
     def __init__(self) -> None:
@@ -50,9 +50,9 @@ class RateTracker:
     def per_second(
         self, key: Hashable, answer: FieldAnswer | None, now: float, between: Slope = slope
     ) -> float | None:
-        """Return counts per second since the reading before; None in a first one or for None.
+        """Return counts per second since the last reading; None for the first, or for None.
 
-        A driver that has not counted again, by the counter's time, keeps its slope for a few
+        If the driver has not updated it, by the counter's time, the slope is kept for a few
         seconds: `now` is the caller's time.
         """
         if answer is None or answer.value in _UNKNOWN:
@@ -69,9 +69,9 @@ class RateTracker:
 _KIB = 1024
 _ALL_LINKS = 0xFFFFFFFF
 _WRAP = 1 << 32
-"""Where a counter of 32 bits starts again: the kernel module has no wider ones for PCIe."""
+"""Where a 32-bit counter wraps: the kernel module has no wider ones for PCIe."""
 _SAFE_SHARE = 0.9
-"""Which share of a wrap leaves no doubt, as timestamps are not that exact."""
+"""Part of a wrap that is unambiguous, as timestamps are not that exact."""
 _bytes_per_second = within(0, 10**14)
 
 
@@ -82,7 +82,7 @@ class Counter(Struct, frozen=True):
     field: str
     unit_bytes: int
     over_links: bool = False
-    """Whether NVLinks count separately, and the driver adds them up where it can."""
+    """Whether it is counted per NVLink, and summed by the driver if it can."""
 
 
 COUNTERS = (
@@ -98,11 +98,11 @@ class ByteCounters:
 
     def __init__(self) -> None:
         self.links: tuple[int, ...] = ()
-        """Its active NVLinks; without any their counters are not read."""
+        """Its active NVLinks; without any, their counters are not read."""
         self.max_pcie_bytes_per_second: float | None = None
-        """What its PCIe link can carry each way, None if unknown."""
+        """The capacity of its PCIe link in each direction, None if unknown."""
         self.pcie_is_known = False
-        """Whether something else gives the PCIe rates, so that their counters are not read."""
+        """Whether PCIe rates have another source, so that their counters are not read."""
         self._wide: set[Counter] = set()
         """Those that have more than 32 bits, as their values have shown."""
         self._read_at = 0.0
@@ -111,7 +111,7 @@ class ByteCounters:
         self._absent: set[Counter] = set()
 
     def may_go_round(self, now: float) -> bool:
-        """Whether a counter of 32 bits has not gone round yet, and may before the next tick."""
+        """Whether a 32-bit counter has not wrapped yet, and may before the next tick."""
         ceiling = self.max_pcie_bytes_per_second
         narrow = (each for each in COUNTERS if not each.over_links and each not in self._wide)
         if ceiling is None or not any(map(self._scopes, narrow)):
@@ -124,7 +124,7 @@ class ByteCounters:
         return [scope for counter in COUNTERS for scope in self._scopes(counter)]
 
     def values(self, answers: FieldAnswers, now: float) -> dict[str, int | None]:
-        """Return the rate of each counter in bytes per second, None where there is none."""
+        """Return the rate of each counter in bytes per second, None if there is none."""
         rates: dict[str, int | None] = {}
         for counter in COUNTERS:
             scopes = self._scopes(counter)
@@ -142,7 +142,7 @@ class ByteCounters:
         return rates
 
     def _between(self, counter: Counter, answers: Mapping[Scoped, FieldAnswer]) -> Slope:
-        """Return how the slope of a counter is found."""
+        """Return the slope function of a counter."""
         if counter.over_links or counter in self._wide:
             return slope
         answer = answers.get((counter.id, 0))
@@ -169,7 +169,7 @@ class ByteCounters:
         return [(counter.id, link) for link in links] if self.links else []
 
     def _settle(self, counter: Counter, scopes: list[Scoped], answers: FieldAnswers) -> None:
-        """Go link by link where the driver's sum is missing or stays 0; drop what is refused."""
+        """Read links one by one if the driver's sum is missing or stays 0; drop refused ones."""
         if counter.over_links and counter not in self._link_by_link:
             found = (answers.values.get(scope) for scope in scopes)
             if not any(answer is not None and answer.value for answer in found):
@@ -190,15 +190,15 @@ REASONS = {
 """NVML_FI_DEV_PERF_POLICY_* and NVML_FI_DEV_CLOCKS_EVENT_REASON_*, and the fields they fill."""
 
 _COSTLY = frozenset({270, 271})
-"""Those that hold the driver for a millisecond each."""
+"""Those that occupy the driver for a millisecond each."""
 
 _NANOSECONDS_PER_PERCENT = 1e7
 _MAX_PERCENT = 150.0
-"""A counter is renewed in steps, so that a share may exceed 100 a little; more is garbage."""
+"""A counter is updated in steps, so a share may slightly exceed 100; more is garbage."""
 
 
 class Throttling:
-    """How long the clocks of one GPU were held back, each counter read until it is refused."""
+    """How long the clocks of one GPU were throttled, each counter read until it is refused."""
 
     def __init__(self) -> None:
         self._supported = {
@@ -220,7 +220,7 @@ class Throttling:
         return self._wanted
 
     def values(self, answers: FieldAnswers, now: float) -> dict[str, float | None]:
-        """Return the shares of the last interval in percent of those that were due."""
+        """Return the due shares of the last interval in percent."""
         shares: dict[str, float | None] = {}
         for scope in self._wanted:
             nanoseconds = self._rates.per_second(scope, answers.values.get(scope), now)

@@ -32,21 +32,21 @@ class NvmlSample(Struct, frozen=True, kw_only=True):
     devices: tuple[Device, ...] = ()
     processes: dict[int, tuple[ProcessDevice, ...]]
     listed_at: Mapping[int, float] = {}
-    """When each process was listed, by the clock of the reader; it may be some ticks ago."""
+    """When each process was listed, by the reader's clock; possibly some ticks ago."""
     topology: Topology | None = None
     versions: Versions = Versions()
     faults: tuple[Fault, ...] = ()
 
 
 def since_boot() -> float:
-    """Return seconds since boot, sleep included, as in the start times of processes."""
+    """Return seconds since boot, including sleep, like the start times of processes."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class NvmlReader:
     """NVML as a whole: opened at the first tick, and again when the driver or the GPUs change.
 
-    Every call into it is made by the worker, which waits for none beyond its timeouts.
+    Every call into it is made by the worker, which never waits beyond its timeouts.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class NvmlReader:
         *,
         with_topology: bool = True,
     ) -> None:
-        """Without `with_topology` the topology is only read where a finding may rest on it."""
+        """Without `with_topology`, the topology is only read if a finding may need it."""
         self._bus = bus
         self._library = library
         self._with_topology = with_topology
@@ -80,10 +80,10 @@ class NvmlReader:
         self._listed_at: dict[int, float] = {}
 
     def read(self, *, brief: bool = False) -> NvmlSample:
-        """Read what is due; with `brief` only what a first picture shows.
+        """Read due values; with `brief`, only those of a first picture.
 
-        A sleeping GPU is not woken: while all sleep, NVML is not even opened. What does not answer
-        is left out, with a fault. Raises DriverError when NVML cannot be used at all.
+        A sleeping GPU is not woken: while all sleep, NVML is not even opened. Whatever does not
+        answer is left out, with a fault. Raises DriverError if NVML cannot be used at all.
         """
         now = self._clock()
         states = self._bus.power_states()
@@ -106,15 +106,15 @@ class NvmlReader:
         self._session.check_driver()
         sample = self._sample(brief=brief)
         if not brief and self._idle_policy is not None and not self._has_pending:
-            # From the next tick on it lasts, and NVML is closed.
+            # From the next tick on it is in force, and NVML is closed.
             self._idle_policy.begins(states, all(gpu.is_idle for gpu in self._registry.gpus), now)
         return sample
 
     def close(self) -> None:
         """Release the driver; the next read opens it again.
 
-        Raises DriverError while a call is pending, under which nothing may be closed, and when
-        the driver is not released in time.
+        Raises DriverError while a call is pending, during which nothing may be closed, and if the
+        driver is not released in time.
         """
         if self._has_pending:
             raise DriverError(codes.TIMEOUT, CALL_HANGS)
@@ -123,14 +123,14 @@ class NvmlReader:
 
     @property
     def _has_pending(self) -> bool:
-        """Whether a call has not come back."""
+        """Whether a call has not returned."""
         out = self._session.task, self._topology
         return any(each is not None and each.is_pending for each in out) or any(
             gpu.is_pending for gpu in self._registry.gpus
         )
 
     def _lists_processes(self, now: float, ready: Iterable[Gpu]) -> bool:
-        """Whether to list them: every two seconds, and at once for a GPU that lacks a listing."""
+        """Whether to list them: every two seconds, and at once for a GPU without a listing."""
         if not self._session.is_open or not self._library.wants("processes"):
             return False
         is_new = self._listed_in != self._session.openings
@@ -141,7 +141,7 @@ class NvmlReader:
         return True
 
     def _resting(self, states: PowerStates) -> NvmlSample:
-        """Return the GPUs unread, so that they fall asleep or stay so."""
+        """Return the GPUs unread, so that they can fall or stay asleep."""
         for gpu in self._registry.gpus:
             gpu.show_asleep(
                 self._identity(gpu), resting=states.get(gpu.address or "") not in SUSPENDED
@@ -157,7 +157,7 @@ class NvmlReader:
                 yield gpu
 
     def _collect(self, sent: Collection[Gpu]) -> None:
-        """Show what the tasks of this tick read, and which GPUs did not answer."""
+        """Show the results of this tick's tasks, and which GPUs did not answer."""
         for gpu in self._registry.gpus:
             task = gpu.task
             if task is None:
@@ -172,13 +172,13 @@ class NvmlReader:
                 )
 
     def _identity(self, gpu: Gpu) -> Identity:
-        """Return its name and UUID; the kernel module, which may hang, is read only until then."""
+        """Return its name and UUID; the kernel module, which may hang, is only read until known."""
         if gpu.identity.uuid is None and gpu.address is not None:
             gpu.identity = self._bus.identity(gpu.address)
         return gpu.identity
 
     def _unanswered(self, task: Task[None], states: PowerStates) -> NvmlSample:
-        """Return what is known while the driver cannot even be opened or closed in time."""
+        """Return known data while the driver cannot even be opened or closed in time."""
         fault = timeout_fault(task, "the driver")
         if not self._registry.gpus:
             devices = devices_on_bus(self._bus, states, fault)
@@ -191,7 +191,7 @@ class NvmlReader:
         )
 
     def _with_last_listed(self) -> Mapping[int, float]:
-        """Return when processes were listed, also those of GPUs that do not answer."""
+        """Return when processes were listed, including those of GPUs that do not answer."""
         silent = [gpu for gpu in self._registry.gpus if gpu.device.last_read is not None]
         listed_at = dict(self._listed_at) if silent else self._listed_at
         for gpu in silent:
@@ -214,7 +214,7 @@ class NvmlReader:
 
     @property
     def _needs_topology(self) -> bool:
-        """Whether it was requested, or explains a process on several GPUs or dead links."""
+        """Whether it was requested, or is needed for a process on several GPUs or dead links."""
         return (
             self._with_topology
             or any(len({on.index for on in entries}) > 1 for entries in self._processes.values())

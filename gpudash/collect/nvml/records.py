@@ -1,4 +1,4 @@
-"""What the driver keeps about one GPU, in lists that few look at; see `model.records`."""
+"""The driver's lists about one GPU, which are rarely needed; see `model.records`."""
 
 from __future__ import annotations
 
@@ -105,14 +105,14 @@ _SINGLE_BIT, _DOUBLE_BIT = 0, 1
 """NVML_PAGE_RETIREMENT_CAUSE_*."""
 
 _MAX_PAGES = 512
-"""A GPU that has retired this many pages is to be replaced."""
+"""A GPU with this many retired pages must be replaced."""
 _MAX_PROCESSES = 128
-"""Of the newest in a stream; a query of them prints all."""
+"""The newest ones in a stream; a query of them prints all."""
 _MAX_CLOCKS = 1024
 
 
 class Records:
-    """The lists of one GPU; what it does not support is asked for once."""
+    """The lists of one GPU; unsupported ones are queried once."""
 
     def __init__(self, library: Library, handle: Any) -> None:
         self._library = library
@@ -120,13 +120,13 @@ class Records:
         self._refused: set[tuple[Any, ...]] = set()
 
     def values(self) -> dict[str, Any]:
-        """Return the fields that are wanted.
+        """Return the requested fields.
 
-        Raises DeviceLost when the device reports that it is gone.
+        Raises DeviceLost if the device reports that it is gone.
         """
         wants, values = self._library.wants, dict[str, Any]()
         if wants("gsp_mode", "default_gsp_mode"):
-            # pynvml would write the answers for all GPUs, side by side, into the same two numbers.
+            # pynvml would write the answers for all GPUs, in parallel, into the same two numbers.
             modes = self._call("GspFirmwareMode", c_uint(), c_uint())
             values["gsp_mode"], values["default_gsp_mode"] = map(flag, modes or (None, None))
         lists: dict[str, Callable[[], Any]] = {
@@ -141,7 +141,7 @@ class Records:
         return values | {name: read() for name, read in lists.items() if wants(name)}
 
     def sram_errors(self) -> SramErrors | None:
-        """Return the uncorrected errors of the SRAM, on which a finding rests."""
+        """Return the uncorrected errors of the SRAM, for a finding."""
         structure = getattr(self._library.module, "c_nvmlEccSramErrorStatus_v1_t", None)
         if structure is None:
             return None
@@ -203,7 +203,7 @@ class Records:
         return tuple(filter(None, map(self._accounted, pids)))
 
     def _accounted(self, pid: int) -> AccountedProcess | None:
-        # Not by _call: that one process is unknown says nothing about the next.
+        # Not by _call: one unknown process says nothing about the next.
         name = "nvmlDeviceGetAccountingStats"
         stats, code = self._library.call_device(name, self._handle, pid)
         if code:
@@ -249,7 +249,7 @@ class Records:
             return None
         values = [value for _, value in taken]
         lasted = taken[-1][0] - taken[0][0]
-        # Each counts for as long as passed since the one before it, as with nvidia-smi.
+        # Each counts for the time since the one before it, as in nvidia-smi.
         area = sum((when - before) * value for (before, _), (when, value) in pairwise(taken))
         return SampleBuffer(
             name=name,
@@ -305,6 +305,6 @@ class Records:
 
 
 def _scaled(number: int | None, parts: float) -> float | None:
-    """Return a count of parts of a second in seconds; 0 is unknown."""
+    """Return a count of fractions of a second in seconds; 0 is unknown."""
     known = count(number)
     return seconds(known / parts) if known else None

@@ -1,4 +1,4 @@
-"""NVML opened, closed and reopened, and the GPUs that there are, as driver and GPUs come and go."""
+"""Opening, closing and reopening NVML, and the present GPUs, as driver and GPUs come and go."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CALL_HANGS = "a call hangs in the driver, which keeps the GPUs"
 
 
 class Versions(Struct, frozen=True, kw_only=True):
-    """The driver's versions, None where unknown."""
+    """The driver's versions, None if unknown."""
 
     driver_version: SafeText | None = None
     nvml_version: SafeText | None = None
@@ -37,7 +37,7 @@ class Versions(Struct, frozen=True, kw_only=True):
 
 
 def read_versions(library: Library) -> Versions:
-    """Return the versions of the driver that is open."""
+    """Return the versions of the open driver."""
     driver, _ = library.call("nvmlSystemGetDriverVersion")
     nvml, _ = library.call("nvmlSystemGetNVMLVersion")
     cuda, _ = library.call("nvmlSystemGetCudaDriverVersion_v2")
@@ -59,7 +59,7 @@ class Session:
         """How often it was opened."""
         self.versions = Versions()
         self.task: Task[None] | None = None
-        """What is running, or waits for a thread; meanwhile nothing else may be called."""
+        """The task that runs or waits for a thread; meanwhile nothing else may be called."""
         self._library = library
         self._registry = registry
         self._bus = bus
@@ -92,7 +92,7 @@ class Session:
         return self._finish(task)
 
     def close(self) -> None:
-        """Release the driver; raises DriverError if that is not done in time."""
+        """Release the driver; raises DriverError if that takes too long."""
         self.task = task = Task(self._close)
         self._worker.run([task], first=True)
         if self._finish(task) is not None:
@@ -102,13 +102,13 @@ class Session:
             )
 
     def check_driver(self) -> None:
-        """Reopen NVML in the next tick if no GPU knows of it: the driver was reloaded."""
+        """Reopen NVML in the next tick if no GPU is known to it: the driver was reloaded."""
         faults = [gpu.device.fault for gpu in self._registry.gpus]
         if faults and all(fault and fault.code == codes.UNINITIALIZED for fault in faults):
             self._is_dead = True
 
     def _finish(self, task: Task[None]) -> Task[None] | None:
-        """Raise what the task raised; return it while it has not returned."""
+        """Raise the exception of a task; return the task while it runs."""
         if not task.is_done:
             return task
         self.task = None
@@ -131,9 +131,9 @@ class Session:
         return not self._is_dead
 
     def _open_or_close(self, states: PowerStates, *, resting: bool) -> None:
-        """Open NVML, once more if the GPUs on the bus are others: it counts them when opened.
+        """Open NVML, once more if the GPUs on the bus changed: it counts them when opened.
 
-        While none is to be seen there, as in some containers, they are those of before.
+        If none is visible there, as in some containers, they are assumed unchanged.
         """
         on_bus = tuple(states)
         changed = bool(on_bus) and on_bus != self._on_bus
@@ -168,7 +168,7 @@ class Session:
 
 
 class _ReopenBackoff:
-    """When to reopen NVML for a GPU that is gone, where no bus shows that it is back.
+    """When to reopen NVML for a GPU that is gone, if no bus shows its return.
 
     Reopening interrupts the rates of the other GPUs, so it is done ever more rarely.
     """
@@ -178,7 +178,7 @@ class _ReopenBackoff:
         self._due = inf
 
     def is_due(self, now: float, *, is_needed: bool) -> bool:
-        """Whether it is time, and if so, count from now to the next one."""
+        """Return whether it is due; if so, restart the count."""
         if not is_needed:
             self._pause, self._due = RETRY_SECONDS, inf
         elif self._due == inf:
@@ -193,8 +193,8 @@ class _ReopenBackoff:
 class DeviceRegistry:
     """The GPUs in the order of their indices, and those that were removed.
 
-    Each is known by its address on the bus, for indices change with the others. A GPU that was
-    removed keeps its row until gpudash ends or it returns.
+    Each is identified by its address on the bus, since indices change with the others. A removed
+    GPU keeps its row until gpudash ends or the GPU returns.
     """
 
     def __init__(
@@ -213,12 +213,12 @@ class DeviceRegistry:
         self._removed: dict[str, Device] = {}
 
     def update(self, on_bus: Sequence[str]) -> None:
-        """Find the GPUs of NVML, just opened; `on_bus` are the addresses that the kernel shows.
+        """Find the GPUs of NVML, just opened; `on_bus` are their addresses in the kernel.
 
-        NVML numbers GPUs in PCI order. Where it counts others than the kernel shows, as in a
-        container, the order is unknown, and each GPU is identified by its address.
+        NVML numbers GPUs in PCI order. If its count differs from the kernel's, as in a container,
+        the order is unknown, and each GPU is identified by its address.
 
-        Raises DriverError when NVML cannot count them.
+        Raises DriverError if NVML cannot count them.
         """
         count, code = self._library.call("nvmlDeviceGetCount")
         if code:
@@ -232,9 +232,9 @@ class DeviceRegistry:
             self.arrange([self._address(index) if self.gpus else None for index in indices])
 
     def arrange(self, addresses: Sequence[str | None]) -> None:
-        """Number the GPUs at these addresses, and take note of those that are gone."""
+        """Number the GPUs at these addresses, and note those that are gone."""
         before = {gpu.address: gpu for gpu in self.gpus if gpu.address}
-        # A lost GPU does not give its address: the index has to do.
+        # A lost GPU does not report its address, so its index must suffice.
         left = {gpu.reader.index: gpu for a, gpu in before.items() if a not in addresses}
         gpus: list[Gpu] = []
         for index, address in enumerate(addresses):
@@ -256,7 +256,7 @@ class DeviceRegistry:
         return is_lost or bool(self._removed and self.removed())
 
     def removed(self) -> tuple[Device, ...]:
-        """Return those that were removed, under their numbers or, where taken, the next free."""
+        """Return those removed, by their numbers or, if reused, the next free ones."""
         taken = {gpu.reader.index for gpu in self.gpus} if self._removed else set()
         present = {gpu.device.uuid for gpu in self.gpus} if self._removed else set()
         rows: list[Device] = []
@@ -271,7 +271,7 @@ class DeviceRegistry:
         return tuple(rows)
 
     def on_driver_reload(self) -> None:
-        """Take note that the driver was loaded again."""
+        """Note that the driver was reloaded."""
         for gpu in self.gpus:
             gpu.reader.on_driver_reload()
             gpu.last = None
@@ -290,7 +290,7 @@ class DeviceRegistry:
 
 
 def _removed_device(device: Device, index: int) -> Device:
-    # The driver numbers the remaining GPUs again, so its index may be another's by now.
+    # The driver renumbers the remaining GPUs, so another may have its index.
     which = f"GPU {index}" if index == device.index else f"the former GPU {device.index}"
     message = clean(f"{which} was removed: the NVIDIA driver no longer has it")
     return Device(

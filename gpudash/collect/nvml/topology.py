@@ -1,7 +1,7 @@
-"""How the GPUs are connected: links, peer access and the CPUs next to each.
+"""Connections between GPUs: links, peer access and the CPUs close to each.
 
-The link of a pair is found as `nvidia-smi topo -m` finds it: direct NVLinks first, then links
-that both have to NVSwitches, then the closest common ancestor on the PCIe tree.
+The link of a pair is determined like in `nvidia-smi topo -m`: direct NVLinks first, then links that
+both have to NVSwitches, then the closest common ancestor on the PCIe tree.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gpudash.system.pci import kernel_address
 
 _ANCESTORS = {0: "PSB", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 _P2P = {0: "OK", 1: "CNS", 2: "GNS", 3: "TNS", 4: "DR", 5: "NS", 6: "U"}
-# By number: pynvml's name for READ is a tuple, which its own call refuses.
+# By number: pynvml's name for READ is a tuple, which its own call rejects.
 _READ, _WRITE, _NVLINK, _ATOMICS, _PCIE = range(5)
 _SWITCH = 2
 _NO_DOMAIN = 0xFFFFFFFF
@@ -38,7 +38,7 @@ _CAPABILITIES = {"p2p_read": _READ, "p2p_write": _WRITE, "p2p_atomics": _ATOMICS
 _MORE_CAPABILITIES = {"p2p_nvlink": _NVLINK, "p2p_pcie": _PCIE}
 """Read on request: a call for each pair."""
 _SMI_FORMS = "pci_links"
-"""Asks for all that nvidia-smi alone shows: that field, the cards and the GPUs' NUMA nodes."""
+"""Requests everything that only nvidia-smi shows: that field, the cards, the NUMA nodes."""
 
 Address = tuple[int, int, int]
 
@@ -54,7 +54,7 @@ class _Port(Struct, frozen=True):
 
 
 class _Ends(Struct, frozen=True):
-    """Where a GPU's NVLinks lead, how many to each PCI address and to switches, and its CPUs."""
+    """The ends of a GPU's NVLinks, by PCI address and to switches, and its CPUs."""
 
     direct: dict[Address, int]
     switched: int
@@ -64,7 +64,7 @@ class _Ends(Struct, frozen=True):
 
 
 class _Row(Struct, frozen=True):
-    """A GPU's pairs: the link to each from itself on, and what it may do to the memory of all."""
+    """A GPU's pairs: the link to each from itself on, and its access to the memory of all."""
 
     links: Sequence[str | None]
     pci_links: Sequence[str | None] | None
@@ -147,7 +147,7 @@ def _address(pci: Any) -> Address | None:
 
 
 def _parsed(bus_id: str | None) -> Address | None:
-    """Return the address in `00000000:1A:00.0`, None for what is none."""
+    """Return the address in `00000000:1A:00.0`, None for any other text."""
     try:
         domain, bus, device = (bus_id or "").partition(".")[0].split(":")
         return int(domain, 16), int(bus, 16), int(device, 16)
@@ -203,14 +203,14 @@ def _mask(words: Sequence[int] | None) -> str | None:
 
 
 _Known = tuple[str | None, int]
-"""UUID of a GPU and how often its handle was obtained: after a reset its links may be others."""
+"""UUID of a GPU and how often its handle was obtained: a reset may change its links."""
 
 
 class TopologyCache:
-    """How the readable GPUs are connected: read again only when there is one that was not covered.
+    """Connections between the readable GPUs: read again only when there is a new one.
 
-    First the ends of each GPU's links are read, then the pairs of each, every GPU as a task of its
-    own. GPUs that are gone, asleep or silent are left out, for which nothing has to be read.
+    First the ends of each GPU's links are read, then the pairs of each, each GPU in a separate
+    task. GPUs that are gone, asleep or silent are left out, so they need no reads.
     """
 
     def __init__(self, library: Library, worker: DriverWorker) -> None:
@@ -227,7 +227,7 @@ class TopologyCache:
 
     @property
     def is_pending(self) -> bool:
-        """Whether a call has not come back."""
+        """Whether a call has not returned."""
         return any(task.is_pending for task in self._tasks)
 
     def refresh(self, gpus: Iterable[Gpu]) -> None:
@@ -247,7 +247,7 @@ class TopologyCache:
             self._show(known)
 
     def faults(self) -> Iterator[Fault]:
-        """Yield why the topology is not known."""
+        """Yield why the topology is unknown."""
         task = next((task for task in self._tasks if not task.is_done), None)
         if task is not None:
             fault = timeout_fault(task, "the driver")
@@ -270,7 +270,7 @@ class TopologyCache:
         self._worker.run(self._tasks, first=True)
 
     def _take(self) -> None:
-        """Go on once all tasks have returned: to the pairs, and then to the whole."""
+        """Continue once all tasks have returned: to the pairs, and then to the whole."""
         if not self._tasks or not all(task.is_done for task in self._tasks):
             return
         results = [task.result() for task in self._tasks]

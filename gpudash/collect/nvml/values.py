@@ -1,7 +1,7 @@
-"""NVML's answers turned into a field's values; what cannot be true becomes None.
+"""NVML's answers turned into values of fields; impossible ones become None.
 
-Drivers have answered 37100 % and 2147483632 % (nvtop#110, DCGM#83), all ones for "not known" and
-0 bytes of memory in total: a number outside of what its unit allows is no number.
+Drivers have answered 37100 % and 2147483632 % (nvtop#110, DCGM#83), all ones for "unknown" and 0
+bytes of total memory: a number outside its unit's range is not a value.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _MAX_PAGES = 1 << 16
 
 
 def within(low: int, high: int) -> Convert:
-    """Return a conversion that keeps whole numbers from `low` to `high`."""
+    """Return a conversion that keeps integers from `low` to `high`."""
     return lambda value: int(value) if value is not None and low <= value <= high else None
 
 
@@ -95,7 +95,7 @@ positive = within(1, HIGHEST[Unit.BYTE])
 
 
 def seconds(value: float) -> float | None:
-    """Return a Unix time or a span that a calendar can hold, None for 0, which is unknown."""
+    """Return a Unix time or a span within the calendar, None for 0, which is unknown."""
     return float(value) if 0 < value <= _MAX_SECONDS else None
 
 
@@ -111,7 +111,7 @@ def microseconds(value: int) -> float | None:
 
 
 def page_count(addresses: Sized) -> int | None:
-    """Return how many pages are retired; a GPU can do without a few hundred at most."""
+    """Return how many pages are retired; a GPU can lose a few hundred at most."""
     number = len(addresses)
     return number if number <= _MAX_PAGES else None
 
@@ -134,18 +134,18 @@ def first_bit(mask: int) -> bool:
 
 
 def string(value: Any) -> str | None:
-    """Return a driver's string made harmless and short; empty is unknown."""
+    """Return a driver's string cleaned and shortened; empty is unknown."""
     text = clean_bytes(value) if isinstance(value, bytes) else clean(value)
     return bound(text, NAME_BYTES).strip() or None
 
 
 def identifier(number: int) -> str | None:
-    """Return a pair of PCI ids as they are written: `0x20B210DE`."""
+    """Return a pair of PCI ids in the usual form: `0x20B210DE`."""
     return f"0x{number:08X}" if 0 <= number <= _UNKNOWN_32 else None
 
 
 def hexadecimal(number: int) -> str | None:
-    """Return a number as it is written: `0x700`."""
+    """Return a number in hexadecimal: `0x700`."""
     return None if number in (_UNKNOWN_32, _UNKNOWN_64) else f"0x{number:x}"
 
 
@@ -157,7 +157,7 @@ def first_bridge(name: str, convert: Convert) -> Convert:
 
 
 def pci_class(number: int) -> str | None:
-    """Return a PCI class or subclass as it is written: `0x3`."""
+    """Return a PCI class or subclass in hexadecimal: `0x3`."""
     return f"0x{number:X}" if 0 <= number < _UNKNOWN_8 else None
 
 
@@ -167,7 +167,7 @@ def attribute(name: str, convert: Convert) -> Convert:
 
 
 def in_chassis(name: str) -> Convert:
-    """Return a conversion of a position in a chassis, None for a server that is in none."""
+    """Return a conversion of a position in a chassis, None for a server without one."""
     return lambda platform: (
         byte(getattr(platform, name)) if string(platform.chassisSerialNumber) else None
     )
@@ -179,7 +179,7 @@ def item(index: int, convert: Convert) -> Convert:
 
 
 def named(names: dict[int, str]) -> Convert:
-    """Return a conversion of an enumeration to its name, None for one that has none."""
+    """Return a conversion of an enumeration to its name, None for an unnamed value."""
     return names.get
 
 
@@ -190,7 +190,7 @@ def compute_capability(value: Any) -> str:
 
 
 def event_reasons(mask: int) -> tuple[str, ...] | None:
-    """Return the names of the bits that are set, unknown bits by their value; all are garbage."""
+    """Return the names of the set bits, unknown bits by value; all bits set is garbage."""
     if mask == _UNKNOWN_64:
         return None
     rest = mask & ~sum(EVENT_REASONS.values())

@@ -1,10 +1,10 @@
-"""The threads that make driver calls, so that a call that hangs holds up no other.
+"""The threads for driver calls, so that a hanging call does not delay others.
 
-NVML knows no timeout, and a GPU that fell off the bus may hold a call for ever. One thread runs
-the tasks of a tick in turn, so that a healthy driver has a single caller; only when a task takes
-long does each of the others get a thread of its own. One idle thread is kept from tick to tick: a
-healthy GPU must not fall silent because the system has no more threads to give. A thread that is
-stuck is left to its call and never joined; all are daemons, so none keeps the process alive.
+NVML has no timeouts, and a GPU that fell off the bus may hold a call for ever. One thread runs the
+tasks of a tick in turn, so that a healthy driver has a single caller; only when a task takes long
+does each of the others get a separate thread. One idle thread is kept from tick to tick: a healthy
+GPU must not fall silent because the system has no threads left. A stuck thread is left to its call
+and never joined; all are daemons, so none keeps the process alive.
 """
 
 from __future__ import annotations
@@ -34,25 +34,26 @@ def ignore_answer() -> None:
 
 
 class CallTimeouts(Struct, frozen=True):
-    """How long driver calls are waited for."""
+    """How long to wait for driver calls."""
 
     turn_seconds: float
-    """How long a task may hold up the others before each of them gets a thread of its own."""
+    """How long a task may delay the others before each of them gets a separate thread."""
     call_seconds: float
     """How long a task may take before it is left to its thread."""
     first_call_seconds: float
-    """The same where nothing is known yet; later, how old values may be and still be shown."""
+    """The same while nothing is known; later, the maximum age of values to show."""
     first_turn_seconds: float = 0.02
-    """`turn_seconds` of what is read first: some hundred calls a GPU, which a quick driver answers
-    within that."""
+    """`turn_seconds` of the first tasks: some hundred calls per GPU, which a fast driver answers
+    in that time.
+    """
     on_answer: Callable[[], None] = ignore_answer
     """Called after each task, on the thread that ran it."""
     has_outer_limit: bool = False
-    """Whether the process as a whole is under a time limit, so that a call may block the caller."""
+    """Whether the whole process has a time limit, so that a call may block the caller."""
 
 
 STREAM_TIMEOUTS = CallTimeouts(turn_seconds=0.5, call_seconds=1.0, first_call_seconds=5.0)
-"""For a screen, which goes on with the GPUs that answer."""
+"""For a screen, which continues with the GPUs that answer."""
 
 
 def one_shot_timeouts(
@@ -71,7 +72,7 @@ def one_shot_timeouts(
 class Task(Generic[T]):
     """Driver calls with one result, to be run once on some thread.
 
-    A retry of a task that got no thread counts its seconds from that task's creation.
+    The retry of a task without a thread counts its seconds from that task's creation.
     """
 
     def __init__(
@@ -82,9 +83,9 @@ class Task(Generic[T]):
     ) -> None:
         self.started_at: float | None = None
         self.is_pending = True
-        """Whether it is still to return."""
+        """Whether it has not returned yet."""
         self.lacks_thread = False
-        """Whether it was withdrawn before it began, as the system gave no thread."""
+        """Whether it was withdrawn before it began, as the system had no thread."""
         self.thread_id = 0
         self._function = function
         self._clock = clock
@@ -104,7 +105,7 @@ class Task(Generic[T]):
         return not self.is_pending and not self.lacks_thread
 
     def result(self) -> T:
-        """Return what the function of a finished task returned; raises what it raised."""
+        """Return the result of a finished task's function, or raise its exception."""
         if self._error is not None:
             raise self._error
         return self._results[0]
@@ -119,7 +120,7 @@ class Task(Generic[T]):
         self.is_pending = False
 
     def withdraw(self) -> None:
-        """Give up a task that has not begun."""
+        """Withdraw a task that has not begun."""
         self.is_pending, self.lacks_thread = False, True
 
 
@@ -128,10 +129,10 @@ def _start_thread(function: Callable[[], None]) -> None:
 
 
 class DriverWorker:
-    """Runs tasks within `timeouts`; without any, on the thread of the caller.
+    """Runs tasks within `timeouts`; without any, on the caller's thread.
 
-    `start` starts a thread or raises RuntimeError; `wait` waits for a condition for some seconds
-    of `clock`.
+    `start` starts a thread or raises RuntimeError; `wait` waits for a condition for some seconds of
+    `clock`.
     """
 
     def __init__(
@@ -146,7 +147,7 @@ class DriverWorker:
         self._clock = clock
         self._wait = wait
         self._lock = Lock()
-        """Guards all that follows."""
+        """Guards everything below."""
         self._queued = Condition(self._lock)
         """Threads wait for tasks."""
         self._returned = Condition(self._lock)
@@ -154,24 +155,24 @@ class DriverWorker:
         self._queue: deque[Task[Any]] = deque()
         self._running: set[Task[Any]] = set()
         self._free = 0
-        """How many threads have no task; at most one of them is kept."""
+        """The number of threads without a task; at most one of them is kept."""
         self._answered_at = 0.0
-        """When a task returned last."""
+        """When a task last returned."""
         self._is_slow = False
-        """Whether something that was read first exceeded its turn: then what follows will, too."""
+        """Whether one of the first tasks exceeded its turn: then later ones will too."""
         self._is_closed = False
 
     def prestart(self) -> None:
-        """Have a thread wait for tasks, before anything else takes the last one there is."""
+        """Have a thread wait for tasks, before anything else takes the last available one."""
         with self._lock:
             if self.timeouts is not None:
                 self._provide_threads(1)
 
     def run(self, tasks: Sequence[Task[Any]], *, first: bool) -> None:
-        """Run the tasks; those still running when time is up are left to their threads.
+        """Run the tasks; those still running at the timeout are left to their threads.
 
-        Those for which there was no thread are withdrawn, to be retried in the next tick; they
-        run here where the process as a whole is under a time limit.
+        Those without a thread are withdrawn, to be retried in the next tick; they run here if the
+        whole process has a time limit.
         """
         timeouts = self.timeouts
         if timeouts is None:
@@ -187,12 +188,12 @@ class DriverWorker:
                 if first:
                     turn_seconds = 0.0 if self._is_slow else timeouts.first_turn_seconds
                     is_quick = self._finish(tasks, turn_seconds, timeouts.first_call_seconds)
-                    # To open NVML may take long by itself.
+                    # Opening NVML alone may take long.
                     self._is_slow |= len(tasks) > 1 and not is_quick
                 else:
                     self._finish(tasks, timeouts.turn_seconds, timeouts.call_seconds)
             left: tuple[Task[Any], ...] = ()
-            # A free thread that only was not scheduled yet still takes what is queued.
+            # A free thread that was just not scheduled yet still takes queued tasks.
             if not self._free:
                 left = tuple(self._queue)
                 self._queue.clear()
@@ -204,13 +205,13 @@ class DriverWorker:
                 timeouts.on_answer()
 
     def close(self) -> None:
-        """Let the idle thread end, and those that are stuck as soon as their calls return."""
+        """Let the idle thread end, and stuck ones as soon as their calls return."""
         with self._lock:
             self._is_closed = True
             self._queued.notify_all()
 
     def _finish(self, tasks: Sequence[Task[Any]], turn_seconds: float, seconds: float) -> bool:
-        """Return when all have returned, or their time is up; whether none exceeded its turn."""
+        """Wait until all have returned or timed out; return whether none exceeded its turn."""
         if self._wait_for(tasks, lambda: self._answered_at + turn_seconds):
             return True
         self._provide_threads(len(self._queue))
@@ -218,7 +219,7 @@ class DriverWorker:
         return False
 
     def _wait_for(self, tasks: Sequence[Task[Any]], deadline: Callable[[], float]) -> bool:
-        """Wait until all tasks have returned; False when the deadline comes first."""
+        """Wait until all tasks have returned; return False if the deadline comes first."""
         while self._queue or not self._running.isdisjoint(tasks):
             left = deadline() - self._clock()
             if left <= 0:
@@ -229,8 +230,8 @@ class DriverWorker:
     def _deadline(self, tasks: Sequence[Task[Any]], seconds: float) -> float:
         """Return when the running tasks have had their time and the driver was silent for long.
 
-        The driver serves one call after another: while it answers at all, a late call is not a
-        hung one. GPUs that no process uses are started one by one, each within seconds.
+        The driver serves one call after another: while it answers at all, a late call is not a hung
+        one. GPUs that no process uses are started one by one, each within seconds.
         """
         starts = (task.started_at or 0.0 for task in tasks if task.is_pending)
         started_at = max(starts, default=self._answered_at)
@@ -238,7 +239,7 @@ class DriverWorker:
         return max(started_at + seconds, self._answered_at + silence)
 
     def _provide_threads(self, count: int) -> bool:
-        """Have that many threads without a task, if the system gives them; whether there is one."""
+        """Provide this many threads without a task, if possible; return whether there is one."""
         while self._free < count:
             try:
                 self._start(self._serve)
@@ -249,7 +250,7 @@ class DriverWorker:
         return self._free > 0
 
     def _serve(self) -> None:
-        """Run queued tasks on a free thread, which ends once another one waits for more."""
+        """Run queued tasks on a free thread, which ends when another one is waiting too."""
         task: Task[Any] | None = None
         while (task := self._next(task)) is not None:
             task.run()
@@ -257,7 +258,7 @@ class DriverWorker:
                 self.timeouts.on_answer()
 
     def _next(self, finished: Task[Any] | None) -> Task[Any] | None:
-        """Hand in a finished task and return the next one, None for the thread to end."""
+        """Complete a task and return the next one, None for the thread to end."""
         with self._lock:
             if finished is not None:
                 self._running.remove(finished)
@@ -277,7 +278,7 @@ class DriverWorker:
 
 
 def timeout_fault(task: Task[Any], subject: str) -> Fault:
-    """Return why a task has no result: the call that it hangs in, or that it got no thread.
+    """Return why a task has no result: the call that it hangs in, or the lack of a thread.
 
     `subject` is what it reads, for the beginning of that sentence.
     """

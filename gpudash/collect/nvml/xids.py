@@ -1,4 +1,4 @@
-"""XID errors as the driver reports them: fetched when they are there, never waited for."""
+"""XID errors reported by the driver: fetched when available, never waited for."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _LOCK = Lock()
 """Held while events change: one GPU's thread may fetch another's."""
 
 _Events = Counter[tuple["XidWatch", int, int]]
-"""How often each XID of a watched device and a GPU instance was brought."""
+"""How often each XID of a watched device and a GPU instance was received."""
 
 
 class XidWatch:
     """The XIDs of one GPU since it is watched, kept when the GPU is lost.
 
     A library may report an event in the set of another GPU, or in those of all. So each event goes
-    to the watch of its device, of `watches`, and is expected once in each of the other sets.
+    to its device's watch among `watches`, and is expected once in each of the other sets.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class XidWatch:
         events: tuple[XidEvent, ...] | None = None,
     ) -> None:
         self.events = events
-        """The last of each kind, the newest last; None until the driver accepts to report them."""
+        """The last of each kind, the newest last; None until the driver agrees to report them."""
         self._library = library
         self._wall_clock = wall_clock
         self._watches = watches
@@ -51,11 +51,11 @@ class XidWatch:
         self._set: Any = None
         self._handle: Any = None
         self._expected = _Events()
-        """What other sets have brought since this one was last empty."""
+        """Events received from other sets since this one was last empty."""
         self._reset()
 
     def fetch(self, handle: Any, now: float) -> None:
-        """Take what was reported, once events are registered."""
+        """Fetch reported events, once events are registered."""
         self._handle = handle
         if self._set is None and self._is_supported and self._timer.is_due(now):
             self._register(handle)
@@ -63,7 +63,7 @@ class XidWatch:
             self._take()
 
     def close(self) -> None:
-        """Take what is left and free the event set: its GPU is gone, or the driver is released."""
+        """Fetch the rest and free the event set: its GPU is gone, or the driver is released."""
         if self._set is not None:
             self._take()
         if self._set is not None:
@@ -72,11 +72,11 @@ class XidWatch:
         self._reset()
 
     def forget_handle(self) -> None:
-        """Take no more events of the handle, which another GPU may get: the driver is released."""
+        """Fetch no more events of the handle, which another GPU may get: the driver is released."""
         self._handle = None
 
     def mark_before_reset(self) -> None:
-        """Mark what was reported so far as of before a reset."""
+        """Mark earlier reports as before a reset."""
         with _LOCK:
             if self.events:
                 self.events = tuple(replace(event, before_reset=True) for event in self.events)
@@ -120,7 +120,7 @@ class XidWatch:
             self._expected += expected
 
     def _route(self, event: Any, expected: _Events) -> None:
-        """Give an event to the watch of its device, unless another set has brought it there."""
+        """Pass an event to its device's watch, unless another set has delivered it there."""
         for watch in (self, *self._watches):
             if watch._handle is not None and self._library.is_same(event.device, watch._handle):
                 break
@@ -138,7 +138,7 @@ class XidWatch:
             watch._add(event.eventData, event.gpuInstanceId)
 
     def _add(self, number: int, instance: int) -> None:
-        """Keep an event; a repeated one only counts up, so that it pushes no other out."""
+        """Store an event; a repeated one only counts, so that it does not displace others."""
         xid = XidEvent(
             code=None if number == _UNKNOWN_XID else number,
             seen_at=self._wall_clock(),

@@ -43,7 +43,7 @@ class SimulatedHost:
     """A host by name: its NVML, its PCI devices' power states and its operating system."""
 
     def __init__(self, name: str, clock: Callable[[], float] = time.time) -> None:
-        """Raise UsageError that names the valid hosts if there is none of that name."""
+        """Raise UsageError, which lists the valid hosts, for an unknown name."""
         self._scene = load(name)
         self.library = SimulatedLibrary(self._scene, clock)
         self.reader = SimulatedReader(self._scene, clock)
@@ -54,7 +54,7 @@ class SimulatedHost:
         return Identity(found[0].board.name, found[0].uuid) if found else UNKNOWN
 
     def driver_load(self) -> None:
-        """Return nothing: a simulated driver is loaded once."""
+        """Return None: a simulated driver is loaded once."""
 
     def power_states(self) -> dict[str, str]:
         """Return the runtime power status of each GPU by PCI address; asking wakes nothing."""
@@ -68,8 +68,8 @@ class SimulatedLibrary:
     """NVML of one scene: pynvml's functions and constants by attribute.
 
     `woken` collects the PCI addresses of sleeping GPUs that were touched. A handle is the GPU or
-    instance itself, of which each initialization makes new ones. A call in no table is answered
-    with NOT_SUPPORTED, as by a driver that does not know it.
+    instance itself, recreated by each initialization. A call in no table is answered with
+    NOT_SUPPORTED, as by a driver that does not know it.
     """
 
     NVML_INIT_FLAG_NO_GPUS = 1
@@ -109,7 +109,7 @@ class SimulatedLibrary:
         return call
 
     def nvmlInitWithFlags(self, flags: int = 0) -> None:  # noqa: N802
-        """Initialise; the handles of before are dead."""
+        """Initialize; earlier handles become invalid."""
         if not self._users:
             self.gpus = self._new_gpus()
         self._users += 1
@@ -159,7 +159,7 @@ class SimulatedLibrary:
         return self.gpus[index]
 
     def _instance(self, gpu: SimulatedGpu, slot: int) -> Instance | None:
-        """Return the MIG instance in a slot, None on a GPU that cannot be split."""
+        """Return the MIG instance in a slot, None on a GPU that cannot be divided."""
         if not gpu.board.has_hbm:
             return None
         for instance in gpu.instances:
@@ -169,7 +169,7 @@ class SimulatedLibrary:
 
 
 class SimulatedReader:
-    """A HostReader of what a scene declares, with small variations over time."""
+    """A HostReader of a scene's declarations, with small variations over time."""
 
     def __init__(self, scene: Scene, clock: Callable[[], float]) -> None:
         self._scene = scene
@@ -198,17 +198,17 @@ class SimulatedReader:
     def processes(
         self, pids: Collection[int], listed_at: Mapping[int, float] | None = None
     ) -> dict[int, Process]:
-        """Return one entry for every PID; one that the scene does not have is gone."""
+        """Return one entry for every PID; one that is not in the scene is gone."""
         now = self._clock()
         return {pid: self._process(pid, now) for pid in pids}
 
     def holders(self, minors: Collection[int], listed: Collection[int]) -> Mapping[int, Holders]:
-        """Return the holders that the scene declares; its cards are numbered like their nodes."""
+        """Return the holders declared in the scene; its cards are numbered like their nodes."""
         cards = self._scene.cards
         return {minor: Holders(cards[minor].holders, complete=True) for minor in minors}
 
     def begin(self) -> None:
-        """Do nothing: all is at hand."""
+        """Do nothing: all data are at hand."""
 
     def leases(
         self, devices: Sequence[Device], processes: Sequence[Process], unlisted: Set[str]
@@ -233,7 +233,7 @@ class SimulatedReader:
         )
 
     def faults(self) -> tuple[Fault, ...]:
-        """Return nothing: all of a simulated host is visible."""
+        """Return nothing: a simulated host is entirely visible."""
         return ()
 
     def _process(self, pid: int, now: float) -> Process:

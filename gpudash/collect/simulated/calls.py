@@ -1,6 +1,6 @@
-"""The NVML calls about a GPU or MIG instance: name -> answer, where None is NOT_SUPPORTED.
+"""NVML calls about a GPU or MIG instance: name -> answer, where None is NOT_SUPPORTED.
 
-A call that is not in a table is one that this GPU's driver does not support.
+A call in no table is not supported by this GPU's driver.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Call = Callable[..., Any]
 
 
 class NVMLError(Exception):
-    """A call that NVML answered with a return value other than 0."""
+    """A call that NVML answered with a nonzero return value."""
 
     def __init__(self, value: int) -> None:
         super().__init__(f"NVML return value {value}")
@@ -38,7 +38,7 @@ _SAMPLING_US = 167_000
 
 
 def _milliwatts(gpu: SimulatedGpu, watts: float) -> int | None:
-    """Return a limit; boards whose limit a laptop governs have none."""
+    """Return a limit; boards with limits governed by a laptop have none."""
     return round(watts * 1000) if gpu.board.power_limits else None
 
 
@@ -54,7 +54,7 @@ def _fan(gpu: SimulatedGpu) -> int | None:
 
 
 def _engine(gpu: SimulatedGpu, percent: int | None) -> list[int] | None:
-    """Return the load of an engine, None on a GPU in MIG mode: it is not measured there."""
+    """Return the load of an engine, None on a GPU in MIG mode, where it is not measured."""
     return None if percent is None or gpu.card.slices else [percent, _SAMPLING_US]
 
 
@@ -155,7 +155,7 @@ _DEVICE_CALLS: dict[str, Call] = {
 
 
 def _held(gpu: SimulatedGpu, reason: int) -> int:
-    """Return for how many ns a reason has held the clocks: what holds now has since boot."""
+    """Return for how many ns a reason has throttled the clocks: a present one since boot."""
     now = gpu.now
     return int((now - boot_time(now)) * 1e9) if gpu.moment.reasons & reason else 0
 
@@ -181,7 +181,7 @@ def _energy(gpu: SimulatedGpu) -> int | None:
 
 
 def _offset(gpu: SimulatedGpu, which: int) -> int | None:
-    """Return a threshold as its distance below the one where the hardware slows down."""
+    """Return a threshold as its distance below the hardware's slowdown temperature."""
     limit = gpu.board.thresholds[which]
     return None if limit is None or not gpu.board.has_margin else gpu.board.thresholds[1] - limit
 
@@ -217,7 +217,7 @@ _FIELDS: dict[int, Call] = {
     270: lambda g, _: 0,  # CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN
     271: lambda g, _: 0,  # CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN
 }
-"""Field values by id, the rest of its name after `NVML_FI_DEV_`: (gpu, scope) -> answer."""
+"""Field values by id, with the rest of its name after `NVML_FI_DEV_`: (gpu, scope) -> answer."""
 
 _SIGNED_LONG_LONG = 4
 
@@ -334,7 +334,7 @@ _XID_SECONDS = 900.0
 
 
 def _register(gpu: SimulatedGpu, types: int, events: Any) -> int:
-    """Let the XIDs of a card arrive from now on."""
+    """Deliver the XIDs of a card from now on."""
     events.gpu, events.fetched_until = gpu, gpu.now
     return 0
 
@@ -342,7 +342,7 @@ def _register(gpu: SimulatedGpu, types: int, events: Any) -> int:
 def wait(events: Any, milliseconds: int) -> Record:
     """Return the next XID that has arrived.
 
-    Raises NVMLError TIMEOUT where there is none: simulated time does not pass while one waits.
+    Raises NVMLError TIMEOUT if there is none: simulated time does not pass during a wait.
     """
     at = (events.fetched_until // _XID_SECONDS + 1) * _XID_SECONDS
     xid = events.gpu.card.xid
@@ -368,7 +368,7 @@ _RATES: dict[int, Ratio] = {20: "pcie", 21: "pcie", 60: "nvlink", 61: "nvlink"}
 
 
 def metrics_request() -> Record:
-    """Return what pynvml calls `c_nvmlGpmMetricsGet_t`: metrics to name, and their answers."""
+    """Return pynvml's `c_nvmlGpmMetricsGet_t`: metrics to name, and their answers."""
     return Record(metrics=[Record() for _ in range(_METRICS)])
 
 

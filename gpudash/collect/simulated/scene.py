@@ -1,7 +1,7 @@
-"""The types by which simulated hosts are declared: boards, cards and programs.
+"""The types that declare simulated hosts: boards, cards and programs.
 
-Sizes are bytes, powers watts, clocks MHz, rates GB/s at full utilization. What is None or 0 of
-a board is what its driver does not support.
+Sizes are bytes, powers watts, clocks MHz, rates GB/s at full utilization. A board's values that are
+None or 0 are not supported by its driver.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PASCAL, AMPERE, ADA, HOPPER = 4, 7, 8, 9
 
 
 class Board(Struct, frozen=True, kw_only=True):
-    """A product: what every card of its kind has in common."""
+    """A product: the common properties of all cards of its kind."""
 
     name: str
     architecture: int
@@ -36,16 +36,16 @@ class Board(Struct, frozen=True, kw_only=True):
     thresholds: tuple[int, int, int | None, int]
     """Degrees in NVML's order: shutdown, slowdown, highest of the memory, highest of the GPU."""
     boost_clock: int
-    """What a busy and cool board runs at."""
+    """The clock of a busy, cool board."""
     max_clocks: tuple[int, int, int, int]
     idle_clocks: tuple[int, int, int, int] = (210, 210, 405, 420)
     """In NVML's order: graphics, SM, memory, video."""
     heat: float
-    """Degrees that a watt adds."""
+    """Degrees per watt."""
     pcie_generation: int
     vbios_version: str
     part_number: str | None = None
-    """None of a consumer's board, which has no serial number and no ECC either."""
+    """None for a consumer board, which has no serial number and no ECC either."""
     has_hbm: bool = False
     """Whether it has a sensor in its memory and MIG, and never lowers its performance state."""
     fans: int = 0
@@ -65,7 +65,7 @@ class Board(Struct, frozen=True, kw_only=True):
 
     @property
     def has_margin(self) -> bool:
-        """Whether thresholds are also distances from the one where it slows down."""
+        """Whether thresholds are also reported as margins below the slowdown temperature."""
         return self.architecture >= ADA
 
     @property
@@ -75,7 +75,7 @@ class Board(Struct, frozen=True, kw_only=True):
 
     @property
     def refuses_peers(self) -> bool:
-        """Whether its driver lets no GPU access another over PCIe."""
+        """Whether its driver forbids access between GPUs over PCIe."""
         return self.architecture >= ADA and self.part_number is None
 
 
@@ -108,7 +108,7 @@ class Card(Struct, frozen=True, kw_only=True):
     remapped_rows: int = 0
     pcie_replays: int = 0
     xid: int | None = None
-    """What it reports every quarter of an hour."""
+    """An XID that it reports every quarter of an hour."""
 
     @property
     def pci_address(self) -> str:
@@ -117,15 +117,15 @@ class Card(Struct, frozen=True, kw_only=True):
 
 
 class Program(Struct, frozen=True, kw_only=True):
-    """A process of the host, and what it does on each of its GPUs; ratios are of its load."""
+    """A process of the host, and its work on each of its GPUs; ratios are of its load."""
 
     pid: int
     username: str
     command: str
     gpus: tuple[int, ...]
-    """Where it works."""
+    """The GPUs on which it works."""
     holds: tuple[int, ...] = ()
-    """Where it has the same memory without working."""
+    """The GPUs on which it has the same memory without working."""
     memory: int
     load: Rhythm = IDLE
     type: Literal["C", "G", "C+G", "M", "M+C"] = "C"
@@ -145,12 +145,12 @@ class Program(Struct, frozen=True, kw_only=True):
 
 
 def job(kind: JobKind, id: str, **names: str) -> Job:
-    """Return a job whose names are given as its fields."""
+    """Return a job with these names as its fields."""
     return Job(kind=kind, id=clean(id), **{field: clean(name) for field, name in names.items()})
 
 
 class Scene(Struct, frozen=True, kw_only=True):
-    """A whole host; `cpu_percent` is what its other programs use."""
+    """A whole host; `cpu_percent` is the load of its other programs."""
 
     name: str
     hostname: str

@@ -1,4 +1,4 @@
-"""The simulated hosts: what is in them and what runs on them."""
+"""The simulated hosts, and the programs on them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HOT = 2
 
 
 def rank(number: int) -> Program:
-    """Return one rank of the training, on the GPU of its number."""
+    """Return one rank of the training, on the GPU of the same number."""
     hot = number == _HOT
     return Program(
         pid=412_907 + number,
@@ -434,7 +434,7 @@ SCENES = {scene.name: scene for scene in _SCENES}
 
 
 def load(name: str) -> Scene:
-    """Return a declared host; raises UsageError that names the valid ones."""
+    """Return a declared host; raises UsageError, which lists the valid ones."""
     if name not in SCENES:
         known = f"{', '.join(SCENES)}, and fleet for many hosts"
         raise UsageError(f"no simulated host {name!r}; there are: {known}")

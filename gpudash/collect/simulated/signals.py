@@ -1,7 +1,7 @@
-"""How busy a made-up program is over time, and what identifies made-up things.
+"""The load of simulated programs over time, and identities of simulated things.
 
-A load changes every second and repeats after some minutes, so that every instant can be computed
-on its own, and counters from the sums of its seconds.
+A load changes every second and repeats after some minutes, so that every instant can be computed on
+its own, and counters from the sums of its seconds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def mix(*keys: int) -> int:
 
 
 def unit(*keys: int) -> float:
-    """Return a number from 0 up to, but without, 1."""
+    """Return a number from 0 to 1, excluding 1."""
     return (mix(*keys) >> 11) / (1 << 53)
 
 
@@ -38,13 +38,13 @@ def key(text: str) -> int:
 
 
 def digits(length: int, *keys: int) -> str:
-    """Return that many hexadecimal digits."""
+    """Return this many hexadecimal digits."""
     words = (f"{mix(*keys, part):016x}" for part in range(-(-length // 16)))
     return "".join(words)[:length]
 
 
 def uuid(*keys: int) -> str:
-    """Return something in the form of a UUID, without NVML's `GPU-` in front."""
+    """Return an identifier in the form of a UUID, without NVML's `GPU-` prefix."""
     return dashed(digits(32, *keys))
 
 
@@ -58,7 +58,7 @@ _WAVE = [
 
 
 def wave(now: float) -> float:
-    """Return a number from -1 to 1, another one every second."""
+    """Return a number from -1 to 1 that changes every second."""
     return _WAVE[int(now) % PERIOD]
 
 
