@@ -1,4 +1,4 @@
-"""Small files of the kernel, as in /proc and /sys, and those of a user: their folder."""
+"""Small files of the kernel, as in /proc and /sys, and the folders of a user's files."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from collections.abc import Mapping
 
 
 def read_start(path: str, limit: int) -> bytes | None:
-    """Return a file's first bytes, at most `limit`; None if it cannot be read."""
+    """Return a file's first bytes, at most `limit`; None if unreadable."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
     try:
         data = chunk = os.read(descriptor, limit)
-        # The kernel gives files of many records page by page.
+        # The kernel returns files of many records page by page.
         while chunk and len(data) < limit:
             chunk = os.read(descriptor, limit - len(data))
             data += chunk
@@ -29,7 +29,7 @@ def read_start(path: str, limit: int) -> bytes | None:
 
 
 def read_link(path: str) -> str:
-    """Return the target of a link, empty if it cannot be read."""
+    """Return the target of a link, empty if unreadable."""
     try:
         return os.readlink(path)
     except OSError:
@@ -37,9 +37,9 @@ def read_link(path: str) -> str:
 
 
 def replace_content(path: str, content: bytes, status: os.stat_result) -> None:
-    """Put a new file with the mode and group of `status` in the place of a file, atomically.
+    """Atomically replace a file by a new one with the mode and group of `status`.
 
-    A link stays, and what it leads to is replaced. Raises OSError.
+    A link stays, and its target is replaced. Raises OSError.
     """
     target = os.path.realpath(path)
     draft = f"{target}.{os.getpid()}.{threading.get_ident()}"
@@ -59,13 +59,13 @@ def replace_content(path: str, content: bytes, status: os.stat_result) -> None:
 
 
 ACKNOWLEDGED = "acknowledged.jsonl"
-"""In the folder for state: the findings that a user has acknowledged."""
+"""In the state folder: the acknowledgements of a user."""
 
 
 def state_folder(environ: Mapping[str, str] = os.environ) -> str:
     """Return gpudash's folder in $XDG_STATE_HOME, by default ~/.local/state; it may not exist yet.
 
-    Not by platformdirs: `sudo` may keep the home of another user, where root's files do not
+    platformdirs is not used: `sudo` may keep the home of another user, where root's files do not
     belong. Raises KeyError for a user without a home.
     """
     folder = environ.get("XDG_STATE_HOME", "")
@@ -78,9 +78,9 @@ def state_folder(environ: Mapping[str, str] = os.environ) -> str:
 
 
 def settings_file(environ: Mapping[str, str] = os.environ) -> str:
-    """Return the file of the settings: $GPUDASH_CONFIG, else config.toml in their folder.
+    """Return the settings file: $GPUDASH_CONFIG, else config.toml in gpudash's settings folder.
 
-    Not by platformdirs, whose import the first picture would wait for: 20 of 150 ms.
+    platformdirs is not used: its import would delay the first picture by 20 of 150 ms.
     """
     chosen = environ.get("GPUDASH_CONFIG")
     if chosen:

@@ -1,4 +1,4 @@
-"""Children that run our own code: bounded in time, and dead as soon as we are.
+"""Children that run our own code, with time limits, and that die with us.
 
 A call into the driver may never return, and a process that the kernel holds cannot be killed. So
 such a call is made by a child that can be left behind.
@@ -30,9 +30,9 @@ _CHUNK = 1 << 16
 _REAP_SECONDS = 0.2
 
 _GRACE_SECONDS = 2.0
-"""How long the child may exceed its time, to report itself what did not answer."""
+"""How much longer the child may run, to report itself what did not answer."""
 _TOTAL_FACTOR = 6
-"""How many times as long as it may be silent the child may take altogether."""
+"""The child's total time, as a multiple of the time that it may be silent."""
 _ALIVE = b"."
 _CRASHES = frozenset(
     {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP}
@@ -41,17 +41,17 @@ _CRASHES = frozenset(
 Work = Callable[[Callable[[], None]], int]
 """Writes to stdout and returns a status; calls its argument as a sign of life."""
 Reply = bytes | int | None
-"""What a call returned; how its process ended instead, negative for a signal; None: too late."""
+"""The result of a call; or how its process ended, negative for a signal; None if too late."""
 
 
 _kept: list[object] = []
-"""What C code calls, which must not be freed."""
+"""Objects called by C code, which must not be freed."""
 
 
 def end_with_parent(parent: int) -> None:
-    """Let the kernel kill us when the parent ends: a hung call would outlast it unseen.
+    """Have the kernel kill us when the parent ends: a hung call would outlast it unseen.
 
-    `parent` is its PID: where we have another one by then, it has ended before we could ask.
+    `parent` is its PID: if our parent is another one by then, it ended before we could ask.
     """
     _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
     if os.getppid() != parent:
@@ -59,9 +59,9 @@ def end_with_parent(parent: int) -> None:
 
 
 def end_loudly() -> None:
-    """Let a library that calls exit() end this process with a message and status 1.
+    """Make a library's call of exit() end this process with a message and status 1.
 
-    Only for a process that ends by os._exit, and that is read by others.
+    Only for a process that ends by os._exit, and whose output others read.
     """
     import atexit
     from ctypes import CDLL, CFUNCTYPE
@@ -72,12 +72,12 @@ def end_loudly() -> None:
 
     _kept.append(CFUNCTYPE(None)(report))
     CDLL(None).__cxa_atexit(_kept[-1], None, None)
-    # Ours, after a traceback, comes first, while there is an interpreter.
+    # Our own exit, after a traceback, comes first, while there is an interpreter.
     atexit.register(os._exit, ExitStatus.FAILURE)
 
 
 def set_process_name(name: str) -> None:
-    """Set the name that `ps` and `top` show, of which the kernel keeps 15 bytes."""
+    """Set the name shown by `ps` and `top`; the kernel keeps 15 bytes of it."""
     _prctl(_PR_SET_NAME, name.encode())
 
 
@@ -90,15 +90,15 @@ def _prctl(option: int, value: int | bytes) -> None:
 class _Forked:
     """A forked child that runs a call, and ends with its status, or loudly if it raises.
 
-    It inherits no handler of a signal, and ends with us. Raises OSError where the system gives no
-    process.
+    It inherits no signal handlers, and ends with us. Raises OSError if the system has no processes
+    left.
     """
 
     def __init__(self, call: Callable[[], int], *, is_detached: bool = False) -> None:
-        """Start it; one that is detached outlives us, and no signal but SIGKILL ends it."""
+        """Start it; a detached one outlives us, and only SIGKILL ends it."""
         parent = None if is_detached else os.getpid()
         self._status: int | None = None
-        # A handler of ours must not run in the child, and raise there.
+        # Our handlers must not run in the child, and raise there.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             self.pid = os.fork()
@@ -110,7 +110,7 @@ class _Forked:
     def poll(self) -> int | None:
         """Return the exit status, negative for a signal, None while it runs.
 
-        0 where it cannot be known: the kernel keeps none if we ignore the end of children.
+        0 if unknown: the kernel keeps none if we ignore the exit of children.
         """
         if self._status is None:
             try:
@@ -122,7 +122,7 @@ class _Forked:
         return self._status
 
     def kill(self) -> None:
-        """Kill it, if it is alive, and do not wait until it is dead."""
+        """Kill it, if it is alive, without waiting for its exit."""
         if self.poll() is None:
             os.kill(self.pid, signal.SIGKILL)
 
@@ -139,7 +139,7 @@ def _run_child(call: Callable[[], int], parent: int | None, mask: Collection[int
         status = call()
     except BaseException as error:
         if isinstance(error, Exception) and is_exhausted(error):
-            # The parent, which is as short of it, reports the status.
+            # The parent, which has the same shortage, reports the status.
             status = int(ExitStatus.SYSTEM)
         else:
             from traceback import format_exc
@@ -152,10 +152,10 @@ def _run_child(call: Callable[[], int], parent: int | None, mask: Collection[int
 
 
 class ForkedProcess(_Forked):
-    """A call in a session of its own, with pipes as a subprocess.Popen has them.
+    """A call in its own session, with pipes like a subprocess.Popen.
 
-    It has no open file of ours. There must be no other thread yet. Raises OSError where the
-    system gives no file or process.
+    It has none of our open files. There must be no other thread yet. Raises OSError if the system
+    has no files or processes left.
     """
 
     def __init__(self, call: Callable[[], object]) -> None:
@@ -184,10 +184,10 @@ class ForkedProcess(_Forked):
 
 
 def detach(call: Callable[[], object], *, keep: Collection[int]) -> None:
-    """Run a call in a process that outlives us, in a session of its own, and is no child of ours.
+    """Run a call in a process that outlives us, in its own session, and is not our child.
 
-    No signal but SIGKILL ends it, and of our open files it has `keep` alone. Raises OSError where
-    the system gives no process.
+    Only SIGKILL ends it, and of our open files it has only `keep`. Raises OSError if the system has
+    no processes left.
     """
 
     def run() -> int:
@@ -208,29 +208,29 @@ def detach(call: Callable[[], object], *, keep: Collection[int]) -> None:
 
 
 def _close_all_but(kept: Collection[int], ours: Sequence[int] = ()) -> None:
-    """Close all other open files, or only `ours` where /proc does not list them."""
+    """Close all other open files, or only `ours` if /proc does not list them."""
     try:
         found = [int(name) for name in os.listdir("/proc/self/fd")]
     except OSError:
         found = [*ours]
     for descriptor in found:
         if descriptor not in kept:
-            # The one by which they were listed is closed already.
+            # The descriptor used for listing them is closed already.
             with suppress(OSError):
                 os.close(descriptor)
 
 
 class ForkedCall(_Forked):
-    """A call that is given the descriptor of a pipe for its result; all else is as it was here.
+    """A call that gets the descriptor of a pipe for its result; the rest is inherited.
 
-    A child that the kernel holds keeps nothing of ours but the end of a pipe. What a library
-    prints there goes to stderr, and where it ends the child, that is reported there.
+    A child that the kernel holds keeps only the end of a pipe of ours. A library's output goes to
+    stderr, and if it ends the child, that is reported there.
     """
 
     def __init__(self, call: Callable[[int], int]) -> None:
         self.descriptor, end = os.pipe()
         self.output = bytearray()
-        """What has arrived."""
+        """The output so far."""
         self.is_done = False
         """Whether the child has closed its end."""
 
@@ -241,7 +241,7 @@ class ForkedCall(_Forked):
             try:
                 return call(end)
             finally:
-                # Threads stuck in the driver may keep the process, but not the pipe, from ending.
+                # Threads stuck in the driver may keep the process from ending, but not the pipe.
                 os.close(end)
 
         try:
@@ -253,7 +253,7 @@ class ForkedCall(_Forked):
             os.close(end)
 
     def read(self) -> None:
-        """Take what has arrived."""
+        """Read what has arrived."""
         chunk = os.read(self.descriptor, _CHUNK)
         self.output += chunk
         self.is_done = not chunk
@@ -272,9 +272,9 @@ class ForkedCall(_Forked):
 def _read_all(
     calls: Sequence[ForkedCall], seconds: float, *, total_seconds: float | None = None
 ) -> None:
-    """Read until all calls are done or the seconds are over.
+    """Read until all calls are done or the time is over.
 
-    With `total_seconds` they are counted from the last output, up to that many altogether.
+    With `total_seconds`, the time restarts with each output, up to that total.
     """
     poll = select.poll()
     pending = {call.descriptor: call for call in calls}
@@ -295,9 +295,9 @@ def _read_all(
 
 
 def call_isolated(calls: Sequence[Callable[[], bytes]], seconds: float) -> list[Reply]:
-    """Return the reply of each call; all run at once, each in a child, for `seconds` at most.
+    """Return the reply of each call; all run at once, each in a child, for at most `seconds`.
 
-    The reply of one that had no open file, thread or memory left is ExitStatus.SYSTEM.
+    The reply of one without open files, threads or memory left is ExitStatus.SYSTEM.
     """
     children = [ForkedCall(_sending(call)) for call in calls]
     _read_all(children, seconds)
@@ -317,15 +317,15 @@ def _reply(child: ForkedCall) -> Reply:
     if not child.is_done:
         child.kill()
         return None
-    # One that lingers has closed its end of its own accord: all has arrived.
+    # A lingering one has closed its end on purpose, so everything has arrived.
     return child.status() or bytes(child.output)
 
 
 def run_isolated(work: Work, seconds: float, total_seconds: float | None = None) -> int:
-    """Do work in a child, write what it wrote, and return its status.
+    """Do work in a child, write its output, and return its status.
 
-    Raises the child's GpudashError, and DriverError when there is no sign of life for `seconds`,
-    or no answer in `total_seconds`, by default some times as many.
+    Raises the child's GpudashError, and DriverError if there is no sign of life for `seconds`, or
+    no answer in `total_seconds`, by default a multiple of that.
     """
     child = ForkedCall(lambda descriptor: _answer(work, descriptor))
     total, began = total_seconds or _TOTAL_FACTOR * seconds, time.monotonic()
@@ -353,7 +353,7 @@ def run_isolated(work: Work, seconds: float, total_seconds: float | None = None)
 
 
 def _answer(work: Work, descriptor: int) -> int:
-    """Do the work, and send `status size`, what it wrote, and its error message if it failed."""
+    """Do the work, and send `status size`, its output, and its error message if it failed."""
     written, message, sending = terminal.capture(), "", _thread.allocate_lock()
 
     def alive() -> None:
@@ -377,7 +377,7 @@ def _answer(work: Work, descriptor: int) -> int:
 
 
 def _send(descriptor: int, data: bytes) -> None:
-    """Write all of it; exit if the reader has gone."""
+    """Write everything; exit if the reader is gone."""
     try:
         while data:
             data = data[os.write(descriptor, data) :]
@@ -386,7 +386,7 @@ def _send(descriptor: int, data: bytes) -> None:
 
 
 def _crashed(child: ForkedCall) -> int:
-    """Return the status of a child that ended without an answer, and has printed why.
+    """Return the status of a child that ended without an answer, and printed why.
 
     Raises GpudashError for a signal.
     """
@@ -401,7 +401,7 @@ def _crashed(child: ForkedCall) -> int:
 
 
 def _death(number: int) -> str:
-    """Return how a signal ended the child, and whether the driver's library crashed."""
+    """Return which signal ended the child, and whether the driver's library crashed."""
     known = number in set(signal.Signals)
     name = signal.Signals(number).name if known else f"signal {number}"
     if number in _CRASHES:

@@ -1,9 +1,9 @@
-"""Imports without what gpudash never needs of them: most of a one-shot is importing.
+"""Imports without the parts that gpudash never needs: a one-shot mostly imports.
 
-msgspec prefers typing_extensions over typing where that is installed, knows a type of decimal, and
-imports what only a schema needs; uuid asks platform whether this is AIX, argparse looks for
-translations, pynvml imports ctypes.util for Windows: together a sixth of all that `gpudash --once`
-executes. Only in processes of our own: code of others in the process would miss what is left out.
+msgspec prefers typing_extensions to typing if that is installed, supports decimals, and imports
+parts only needed for schemas; uuid asks platform whether this is AIX, argparse looks for
+translations, pynvml imports ctypes.util for Windows: together a sixth of all code that `gpudash
+--once` runs. Only for processes of our own: others' code in the process would miss these parts.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any
 
 @contextmanager
 def importing(name: str, instead: ModuleType | None) -> Iterator[None]:
-    """Let imports of a module that is not yet loaded get another one, or fail where it is None."""
+    """While importing, replace a module that is not loaded yet; if None, its import fails."""
     if name in sys.modules:
         yield
         return
-    # None is how Python itself marks an import that must fail.
+    # None is Python's own mark for an import that must fail.
     sys.modules[name] = instead  # type: ignore[assignment]
     try:
         yield
@@ -32,14 +32,14 @@ def importing(name: str, instead: ModuleType | None) -> Iterator[None]:
 
 
 def stand_in(name: str, **contents: Any) -> ModuleType:
-    """Return a module of a name that has no more than is used of it."""
+    """Return a module of this name with only the parts that are used."""
     module = ModuleType(name)
     module.__dict__.update(contents)
     return module
 
 
 def import_argparse() -> None:
-    """Import it without gettext, which looks for translations that do not exist."""
+    """Import it without gettext, which would look for nonexistent translations."""
     unused = stand_in("gettext", gettext=str, ngettext=lambda one, many, n: one if n == 1 else many)
     with importing("gettext", unused):
         import argparse  # noqa: F401
@@ -52,7 +52,7 @@ def import_asyncio() -> None:
 
 
 def import_msgspec() -> None:
-    """Import it while no signal is handled: its C code crashes where a handler raises meanwhile."""
+    """Import it with signals blocked: its C code crashes if a handler raises meanwhile."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         with (
@@ -71,7 +71,7 @@ def import_msgspec() -> None:
 
 
 def _schema(*types: Any) -> Any:
-    # What it needs was left out above.
+    # Its dependencies were left out above.
     import msgspec.inspect  # noqa: F401
     from msgspec._json_schema import schema
 

@@ -31,7 +31,7 @@ _F_OFD_SETLK = 37
 _FLOCK_STRUCT = "hhqqi4x"
 
 Key = tuple[int, int, int]
-"""A file as /proc/locks names it: major and minor number of its file system, inode."""
+"""A file in /proc/locks: major and minor number of its file system, inode."""
 
 
 def shared_folder() -> str | None:
@@ -49,14 +49,14 @@ def lease_path(uuid: str | None, pci_bus_id: str | None) -> str | None:
 
 
 class Lock(Struct, frozen=True):
-    """A lock as /proc/locks shows it, from the byte `start` to the byte `end`."""
+    """A lock in /proc/locks, from the byte `start` to the byte `end`."""
 
     key: Key
     kind: str
     """`FLOCK`, `POSIX` or `OFDLCK`."""
     is_exclusive: bool
     pid: int
-    """0 for a holder outside this PID namespace; without a meaning for OFDLCK."""
+    """0 for a holder outside this PID namespace; meaningless for OFDLCK."""
     start: int
     end: int | None
 
@@ -67,7 +67,7 @@ class Leaseholder(Struct, frozen=True):
     pid: int
     """0 if it is outside this PID namespace."""
     starts: frozenset[int]
-    """When it started, in ticks, among what others may claim; empty if it does not show it."""
+    """Its start time in ticks, among others' claims; empty if it does not show it."""
 
 
 def queue_path() -> str:
@@ -76,14 +76,14 @@ def queue_path() -> str:
 
 
 def acquire(path: str) -> int | None:
-    """Return a descriptor that holds the lock as long as it, or a copy in a child, is open.
+    """Return a descriptor that holds the lock while it, or a copy in a child, is open.
 
-    None if another process holds it. Raises OSError if there is no such path, PermissionError
-    for what cannot hold leases, see `fault`.
+    None if another process holds it. Raises OSError if the path does not exist, PermissionError if
+    it cannot hold leases, see `fault`.
     """
     import fcntl
 
-    # To open a device, or the target of a link, may have effects of its own.
+    # Opening a device, or the target of a link, may have side effects.
     _require_lock(path, _status(path))
     links = 0 if _is_in_sysfs(path) else os.O_NOFOLLOW
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | links)
@@ -98,7 +98,7 @@ def acquire(path: str) -> int | None:
         raise
     own = processes.read_stat(os.getpid())
     if own is not None:
-        # Of the open file as the flock is. A file system without such locks still has the lease.
+        # It belongs to the open file, like the flock. Without such locks, the lease still holds.
         request = struct.pack(_FLOCK_STRUCT, fcntl.F_RDLCK, os.SEEK_SET, own.start_ticks, 1, 0)
         with suppress(OSError):
             fcntl.fcntl(descriptor, _F_OFD_SETLK, request)
@@ -115,14 +115,14 @@ def fault(path: str) -> str | None:
 
 
 def reason(path: str, error: OSError) -> str:
-    """Return in words why a path cannot hold leases."""
+    """Return the reason why a path cannot hold leases, as text."""
     if isinstance(error, FileNotFoundError):
         return f"{path} does not exist"
     return f"{path}: {error.strerror}" if error.strerror else str(error)
 
 
 def key(path: str) -> Key | None:
-    """Return how /proc/locks names a path, None where it does not exist."""
+    """Return a path's key in /proc/locks, None if it does not exist."""
     try:
         status = os.stat(path)
     except OSError:
@@ -131,12 +131,12 @@ def key(path: str) -> Key | None:
 
 
 def listed() -> tuple[Lock, ...]:
-    """Return the locks of this machine, as far as its namespace is ours."""
+    """Return the locks of this machine, as far as visible in our namespace."""
     return _read(_LOCKS)
 
 
 def holders(listed: Collection[Lock], *, shared: bool = False) -> dict[Key, Leaseholder]:
-    """Return who holds each exclusive flock, or who holds each shared one; the first of several."""
+    """Return the holder of each exclusive flock, or of each shared one; the first of several."""
     starts: dict[Key, set[int]] = {}
     for lock in listed:
         if lock.kind == "OFDLCK" and not lock.is_exclusive:
@@ -149,7 +149,7 @@ def holders(listed: Collection[Lock], *, shared: bool = False) -> dict[Key, Leas
 
 
 def carried() -> frozenset[Key]:
-    """Return the exclusive flocks of files that are open here, also those that others took."""
+    """Return the exclusive flocks of files open here, including those taken by others."""
     found: set[Key] = set()
     with suppress(OSError):
         for name in os.listdir("/proc/self/fdinfo"):
@@ -171,7 +171,7 @@ def _read(path: str) -> tuple[Lock, ...]:
 
 
 def parse(lines: Iterable[str]) -> Iterator[Lock]:
-    """Yield the locks in the lines of /proc/locks or of a fdinfo; waiters are left out."""
+    """Yield the locks in the lines of /proc/locks or of a fdinfo, without waiters."""
     for line in lines:
         words = line.removeprefix("lock:").split()
         if len(words) < 8 or words[1] == "->":
@@ -199,12 +199,12 @@ def _status(path: str) -> os.stat_result:
 
 
 def _require_lock(path: str, status: os.stat_result) -> None:
-    """Raise PermissionError unless it is a lock, and only root can replace it."""
+    """Raise PermissionError unless it is a lock that only root can replace."""
     if not _is_in_sysfs(path) and not stat.S_ISREG(status.st_mode):
         raise PermissionError(f"{path} cannot hold leases: it is not a regular file")
     folder = os.stat(os.path.dirname(path))
     writable = folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    # In sysfs the path is a link.
+    # In sysfs, the path is a link.
     owners = {status.st_uid, folder.st_uid, os.lstat(path).st_uid}
     if owners != {0} or (writable and not folder.st_mode & stat.S_ISVTX):
         raise PermissionError(f"{path} cannot hold leases: others than root can replace it")

@@ -1,4 +1,4 @@
-"""The network cards for RDMA, and how far each is from other PCI devices, by the kernel's tree."""
+"""The network cards for RDMA, and their distance from other PCI devices in the kernel's tree."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from gpudash.system.files import read_start
 
 _NUMBERS = r"(\d+)"
 _PORTS_OF_ONE_SWITCH = 2
-"""Below what they share, devices of one switch have its port and themselves."""
+"""Below their common part, devices of one switch have its port and themselves."""
 
 
 class NicPlace(NamedTuple):
-    """A card by its name in the kernel, such as `mlx5_0`; None where its place is not known."""
+    """A card by its kernel name, such as `mlx5_0`; None if its position is unknown."""
 
     name: str
     links: tuple[str | None, ...]
-    """How it reaches each of the addresses, and then each card: X, PIX, PXB, PHB, NODE, SYS."""
+    """Its link to each address, and then to each card: X, PIX, PXB, PHB, NODE, SYS."""
 
 
 def nics(addresses: Sequence[str | None], root: str = "/sys") -> tuple[NicPlace, ...]:
-    """Return the cards in the order of their names; `addresses` are PCI addresses of the kernel."""
+    """Return the cards by name; `addresses` are PCI addresses in the kernel's form."""
     folder = f"{root}/class/infiniband"
     try:
         names = sorted(os.listdir(folder), key=_natural)
@@ -46,7 +46,7 @@ class _Place(NamedTuple):
 
 
 def _place(link: str) -> _Place | None:
-    """Return where a device is, None for one that is not below a PCI root."""
+    """Return a device's position, None if it is not below a PCI root."""
     path = os.path.realpath(link)
     parts = path.split("/")
     root = next((index for index, part in enumerate(parts) if part.startswith("pci")), None)
@@ -77,5 +77,5 @@ def _link(one: _Place, other: _Place) -> str:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """Return what sorts `mlx5_10` behind `mlx5_2`."""
+    """Return a sort key that puts `mlx5_10` after `mlx5_2`."""
     return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(_NUMBERS, name)]

@@ -1,4 +1,4 @@
-"""The address of a PCI device, as the kernel and as NVML write it."""
+"""The address of a PCI device in the kernel's and in NVML's form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def kernel_address(bus_id: str | bytes | None) -> SafeText | None:
     """Return NVML's `00000000:1A:00.0` as the kernel's `0000:1a:00.0`, None if it is neither.
 
     It is the name of a directory in /sys/bus/pci/devices. A domain may have more than four digits:
-    those behind Intel's VMD begin at 10000.
+    those of Intel's VMD begin at 10000.
     """
     text = bus_id.decode("ascii", "replace") if isinstance(bus_id, bytes) else bus_id or ""
     domain, _, rest = text.lower().partition(":")

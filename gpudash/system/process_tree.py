@@ -1,7 +1,7 @@
 """The processes above and below one, as /proc shows them now.
 
-From stat lines: psutil leaves out a parent that /proc hides, and reads a child twice, between which
-its PID may be reused, comparing its age only with that of the root.
+From stat lines: psutil omits a parent that /proc hides, and reads a child twice, between which its
+PID may be reused, comparing its age only with that of the root.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from gpudash.system import processes
 from gpudash.system.processes import Facts, ProcStat
 
 MAX_DESCENDANTS = 4096
-"""The descendants that are read; a fork bomb has more."""
+"""Maximum number of descendants to read; a fork bomb has more."""
 
 _MAX_ANCESTORS = 256
 
 
 class Relative(NamedTuple):
-    """A process and how many steps away it is, negative above."""
+    """A process and its distance in steps, negative above."""
 
     process: Process
     depth: int
@@ -33,7 +33,7 @@ class Relative(NamedTuple):
 
 
 def process_of(pid: int) -> Process | None:
-    """Return a process without its devices; None if /proc does not show one of that PID."""
+    """Return a process without its devices; None if /proc does not show this PID."""
     stat = processes.read_stat(pid)
     return None if stat is None else _process(pid, stat, processes.boot_time())
 
@@ -64,11 +64,11 @@ def ancestors(pid: int) -> tuple[Relative, ...]:
 def descendants(
     *pids: int, limit: int = MAX_DESCENDANTS, brief: bool = False
 ) -> tuple[Relative, ...]:
-    """Return children (1), grandchildren (2), ..., each behind its parent, at most `limit`.
+    """Return children (1), grandchildren (2), ..., each after its parent, at most `limit`.
 
-    `brief` leaves out owner and command line, whose reading the kernel may hold up. Sessions and
-    process groups do not matter; a process whose parent ended belongs to the one that adopted
-    it. Of several PIDs that are related, the lower one counts.
+    `brief` omits owner and command line, which the kernel may be slow to return. Sessions and
+    process groups do not matter; a process whose parent ended belongs to the one that adopted it.
+    Of several related PIDs, the lower one counts.
     """
     boot_time = processes.boot_time()
     seen = _brief if brief else _process
@@ -86,7 +86,7 @@ def _below(
     children: dict[int, list[int]] = {}
     for pid, stat in stats.items():
         parent = stats.get(stat.parent_pid)
-        # None is older than its parent, unless a PID was reused while the others were read.
+        # No process is older than its parent, unless a PID was reused while others were read.
         if parent is not None and parent.started_seconds <= stat.started_seconds:
             children.setdefault(stat.parent_pid, []).append(pid)
     pending = [(child, 1) for root in roots for child in sorted(children.get(root, ()))[::-1]]

@@ -1,15 +1,15 @@
-"""The machine and its processes: the one door to psutil, and what is read in its place.
+"""The machine and its processes: the only importer of psutil, and what is read without it.
 
-psutil is imported when it is first needed, for what one process uses. Not by psutil:
+psutil is only imported when needed, for the resource use of one process. Without psutil:
 
 - The stat line: identity and values of one read, exact start ticks. psutil takes ten times as long
   and reads several files, between which the process may become another one.
 - Owner: psutil takes the first `Uid:` of the status file, which a process can put into its name.
 - Command line, a long name, environment: psutil reads all of it, and without any privilege a
   process can make it as large as its address space (PR_SET_MM_MAP): 1 GiB took 72 s and 9 GB.
-- Time of boot, CPU, memory, PIDs: what is printed once takes nothing else of psutil, whose import
-  would be a sixth of it, and a collector saves its memory.
-- States of threads, device nodes, PID namespaces, wchan, loginuid: psutil does not have them.
+- Time of boot, CPU, memory, PIDs: one-shot output needs nothing else of psutil, whose import would
+  be a sixth of it, and a collector saves its memory.
+- States of threads, device nodes, PID namespaces, wchan, loginuid: psutil lacks them.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ _MAX_ARGUMENTS = 512
 _MAX_ARGUMENT_CHARACTERS = 4096
 _MAX_COMMAND_LINE_BYTES = 32768
 _MAX_FACTS_BYTES = 6144
-"""More than a document holds of a command line, so that a secret at its end is seen whole."""
+"""More than a document keeps of a command line, so that a secret at its end is seen whole."""
 _DEVICE_NODES = ("/dev/nvidia", "/dev/dxg")
 # The inode of the first PID namespace is a constant of the kernel, PROC_PID_INIT_INO.
 FIRST_PID_NAMESPACE = "pid:[4026531836]"
 
 
 class Facts(Struct, frozen=True, kw_only=True):
-    """What only exec, setproctitle or a scheduler changes."""
+    """Values that only exec, setproctitle or a scheduler change."""
 
     username: SafeText | None = None
     name: SafeText | None = None
@@ -78,7 +78,7 @@ class Facts(Struct, frozen=True, kw_only=True):
 
 
 class ProcStat(Struct, frozen=True, kw_only=True):
-    """One process as its stat line describes it."""
+    """One process according to its stat line."""
 
     name: bytes
     """Its first 15 bytes; exec and many programs change it."""
@@ -94,16 +94,16 @@ class ProcStat(Struct, frozen=True, kw_only=True):
     """User and system time of all its threads."""
     thread_count: int
     start_ticks: int
-    """When it started, in clock ticks since boot: exact, and no setting of the clock moves it."""
+    """When it started, in clock ticks since boot: exact, and unaffected by setting the clock."""
 
     @property
     def started_seconds(self) -> float:
-        """When it started, counted from boot."""
+        """When it started, in seconds since boot."""
         return self.start_ticks / _TICKS_PER_SECOND
 
 
 def read_stat(pid: int) -> ProcStat | None:
-    """Return the process, None if /proc does not show one of that PID."""
+    """Return the process, None if /proc does not show this PID."""
     text = stat_line(pid)
     return parse_stat(text) if text else None
 
@@ -111,7 +111,7 @@ def read_stat(pid: int) -> ProcStat | None:
 class StatFile:
     """The stat file of one process, kept open: opening takes longer than reading.
 
-    It stays that of the process which had the PID, never of a later one.
+    It stays that of the process that had the PID, never of a later one.
     """
 
     __slots__ = ("_descriptor",)
@@ -120,7 +120,7 @@ class StatFile:
         self._descriptor = descriptor
 
     def line(self) -> bytes | None:
-        """Return the line as it is now, None if the process is gone."""
+        """Return the present line, None if the process is gone."""
         try:
             return os.pread(self._descriptor, _READ_BYTES, 0)
         except OSError:
@@ -139,13 +139,13 @@ def open_stat(pid: int) -> StatFile | None:
 
 
 def stat_line(pid: int) -> bytes | None:
-    """Return the stat line, for `parse_stat`; None if /proc does not show a process of that PID."""
+    """Return the stat line, for `parse_stat`; None if /proc does not show this PID."""
     return read_start(f"/proc/{pid}/stat", _READ_BYTES)
 
 
 def parse_stat(line: bytes) -> ProcStat | None:
     """Return the parsed stat line, None if it is malformed."""
-    # The name may hold spaces and parentheses of its own, the fields after it cannot.
+    # The name may contain spaces and parentheses, but the fields after it cannot.
     name, _, rest = line.partition(b"(")[2].rpartition(b")")
     fields = rest.split()
     if len(fields) < _FIELDS_AFTER_NAME:
@@ -167,7 +167,7 @@ def parse_stat(line: bytes) -> ProcStat | None:
 
 
 def threads(pid: int) -> tuple[ProcStat, ...]:
-    """Return every thread of a process as its own stat line describes it; empty if it is gone."""
+    """Return every thread of a process from its own stat line; empty if it is gone."""
     try:
         identifiers = os.listdir(f"/proc/{pid}/task")
     except OSError:
@@ -179,9 +179,9 @@ def threads(pid: int) -> tuple[ProcStat, ...]:
 
 
 def is_start_of(stat: ProcStat, start_ticks: int | None, create_time: float | None) -> bool:
-    """Whether the process started then, to the tick; False where no time is known.
+    """Whether the process started then, to the tick; False if no time is known.
 
-    The Unix time counts only where the ticks are not known: it moves with the wall clock.
+    The Unix time counts only if the ticks are unknown, as it moves with the wall clock.
     """
     if start_ticks is not None:
         return stat.start_ticks == start_ticks
@@ -194,14 +194,14 @@ def is_start_of(stat: ProcStat, start_ticks: int | None, create_time: float | No
 def resident_memory_bytes(pid: int) -> int | None:
     """Return the memory that a process holds, None if it is gone.
 
-    statm, since the rss of the stat line lags behind by up to megabytes on many cores.
+    From statm, since the rss of the stat line lags by up to megabytes on many cores.
     """
     fields = (read_start(f"/proc/{pid}/statm", _READ_BYTES) or b"").split()
     return int(fields[1]) * _PAGE_BYTES if len(fields) > 1 else None
 
 
 def read_status(pid: int) -> bytes | None:
-    """Return the status file, from which `owner_id` and `namespace_pids` read."""
+    """Return the status file, the input of `owner_id` and `namespace_pids`."""
     return read_start(f"/proc/{pid}/status", _STATUS_BYTES)
 
 
@@ -212,14 +212,14 @@ def owner_id(status: bytes) -> int | None:
 
 
 def namespace_pids(status: bytes) -> tuple[int, ...]:
-    """Return its PID in each namespace, ours first; 1 behind others is a container's init."""
+    """Return its PID in each namespace, ours first; 1 after others is a container's init."""
     return tuple(int(word) for word in _words(status, b"NSpid"))
 
 
 def facts(pid: int, stat: ProcStat) -> Facts | None:
     """Return owner, name and arguments of the process of a stat line, None if it is gone.
 
-    Of a very long command line only the beginning, since it is read of all processes.
+    Of a very long command line only the beginning, since it is read for all processes.
     """
     status = read_status(pid)
     if status is None:
@@ -236,14 +236,14 @@ def name(comm: bytes, arguments: tuple[str, ...] | None) -> SafeText | None:
     """Return the name of the executable; the kernel keeps 15 bytes of it, the arguments all."""
     short = clean_bytes(comm)
     whole = os.path.basename(arguments[0]) if arguments else ""
-    # With a blank in it, it is a title that the process gave itself, options and all.
+    # With a blank, it is a title that the process gave itself, options and all.
     if len(comm) >= _COMM_BYTES and whole.startswith(short) and " " not in whole:
         return bound(SafeText(whole), NAME_BYTES)
     return short or None
 
 
 def command_line(pid: int, max_bytes: int = _MAX_COMMAND_LINE_BYTES) -> tuple[SafeText, ...] | None:
-    """Return the arguments, cut with an ellipsis where they are very long; None for none."""
+    """Return the arguments, truncated with an ellipsis if very long; None for none."""
     raw = read_start(f"/proc/{pid}/cmdline", max_bytes + 1) or b""
     # A title that replaced the arguments is padded with zeros.
     arguments = raw.rstrip(b"\0").split(b"\0")
@@ -266,7 +266,7 @@ def username(uid: int) -> SafeText:
 
 
 def has_device_open(pid: int) -> bool | None:
-    """Whether it has a node of the NVIDIA driver open; None where its files may not be listed."""
+    """Whether it has a node of the NVIDIA driver open; None if its files cannot be listed."""
     folder = f"/proc/{pid}/fd"
     try:
         descriptors = os.listdir(folder)
@@ -276,13 +276,13 @@ def has_device_open(pid: int) -> bool | None:
 
 
 def login_id(pid: int) -> int | None:
-    """Return the uid that logged in to its session, also behind sudo; None for none."""
+    """Return the uid that logged in to its session, even if it used sudo; None for none."""
     text = read_start(f"/proc/{pid}/loginuid", _FUNCTION_BYTES) or b""
     return int(text) if text.isdigit() and int(text) != _NO_LOGIN else None
 
 
 def kernel_function(pid: int) -> SafeText | None:
-    """Return the kernel function in which it sleeps; only root may read that of others."""
+    """Return the kernel function in which it sleeps; only root may read others'."""
     name = read_start(f"/proc/{pid}/wchan", _FUNCTION_BYTES) or b""
     return None if name in (b"", b"0") else clean_bytes(name)
 
@@ -299,7 +299,7 @@ def read_environ(pid: int, limit: int) -> bytes:
 
 
 class MachineFacts(Struct, frozen=True):
-    """The machine; None where /proc does not show it."""
+    """The machine; None for values that /proc does not show."""
 
     cpu_count: int | None = None
     cpu_seconds: tuple[float, float] | None = None
@@ -307,35 +307,35 @@ class MachineFacts(Struct, frozen=True):
     load_average: tuple[float, float, float] | None = None
     memory_total_bytes: int | None = None
     memory_available_bytes: int | None = None
-    """What is free or can be freed at once."""
+    """Memory that is free or can be freed at once."""
     swap_total_bytes: int | None = None
     swap_used_bytes: int | None = None
 
 
 class Usage(Struct, frozen=True):
-    """What a process uses beyond CPU and memory; None is what may not be read."""
+    """A process's use beyond CPU and memory; None if not readable."""
 
     working_directory: SafeText | None = None
     thread_count: int | None = None
     open_file_count: int | None = None
     read_bytes: int | None = None
-    """Bytes that it had read from disks since it started."""
+    """Bytes that it has read from disks since its start."""
     written_bytes: int | None = None
     received_bytes: int | None = None
-    """What its network namespace received since that began, where it is another than ours.
+    """Bytes received by its network namespace since that began, if it differs from ours.
 
-    Linux does not count what a single process sends and receives.
+    Linux does not count the traffic of a single process.
     """
     sent_bytes: int | None = None
 
 
 def machine(proc: str = "/proc") -> MachineFacts:
-    """Return the machine as it is now."""
+    """Return the present state of the machine."""
     memory = b"\n" + (read_start(f"{proc}/meminfo", _MEMORY_BYTES) or b"")
     total, free, available = (_size_in(memory, name) for name in _MEMORY)
     swap_total, swap_free = (_size_in(memory, name) for name in (b"SwapTotal", b"SwapFree"))
     if total is not None and available is not None and available > total:
-        # A container may be shown its own total beside what the host has available.
+        # A container may be shown its own total but the host's available memory.
         available = free
     return MachineFacts(
         cpu_count=os.cpu_count(),
@@ -354,8 +354,8 @@ def _size_in(memory: bytes, field: bytes) -> int | None:
 
 
 def _cpu_seconds(stat: bytes) -> tuple[float, float] | None:
-    """Return busy and all seconds of the first line of /proc/stat, None if it is none."""
-    # The time of guests, which follows the first eight, is already in user and nice.
+    """Return busy and total seconds from the first line of /proc/stat, None if it is invalid."""
+    # The time of guests, after the first eight, is already in user and nice.
     name, *times = stat.partition(b"\n")[0].split()[:9] or [b""]
     if name != b"cpu" or len(times) < 8 or not all(map(bytes.isdigit, times)):
         return None
@@ -372,14 +372,14 @@ def _load_average() -> tuple[float, float, float] | None:
 
 
 def boot_time() -> float | None:
-    """Return when the machine was booted, Unix time; it moves when the wall clock is set."""
+    """Return the boot time as Unix time; it moves when the wall clock is set."""
     text = (read_start("/proc/stat", _STAT_BYTES) or b"").partition(b"\nbtime ")[2]
     seconds = text.partition(b"\n")[0]
     return float(seconds) if seconds.isdigit() else None
 
 
 def pids(proc: str = "/proc") -> tuple[int, ...]:
-    """Return the PIDs that /proc shows, none where it is not mounted."""
+    """Return the PIDs that /proc shows, empty if it is not mounted."""
     try:
         return tuple(int(name) for name in os.listdir(proc) if name.isdigit())
     except OSError:
@@ -387,7 +387,7 @@ def pids(proc: str = "/proc") -> tuple[int, ...]:
 
 
 def usage(pid: int) -> Usage:
-    """Return what a process uses now."""
+    """Return the present use of a process."""
     import psutil
 
     process, stat = _optional(lambda: psutil.Process(pid)), read_stat(pid)
@@ -424,16 +424,16 @@ def _network(pid: int) -> tuple[int | None, int | None]:
 
 
 def _optional(read: Callable[[], _T]) -> _T | None:
-    """Return what psutil reads, None where that is refused or gone."""
+    """Return what psutil reads, None if that is refused or gone."""
     import psutil
 
     try:
         return read()
-    # Not only its own errors: a file without the expected lines is any of the others.
+    # Not only its own errors: a file without the expected lines raises any of the others.
     except (psutil.Error, OSError, LookupError, RuntimeError, ValueError):
         return None
 
 
 def _words(status: bytes, field: bytes) -> list[bytes]:
-    # The name comes first and cannot hold a newline that is not escaped.
+    # The name comes first and cannot contain an unescaped newline.
     return status.partition(b"\n" + field + b":")[2].partition(b"\n")[0].split()

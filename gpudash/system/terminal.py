@@ -18,7 +18,7 @@ _PROGRESS_FD = 2
 _ERASE = "\r\x1b[K"
 _DEFAULT_COLUMNS = 80
 _PLAIN = r"vt\d.*|.+-m(ono)?"
-"""TERM of the VT100 and what followed it, and as terminfo names the monochrome: `xterm-mono`."""
+"""TERM of the VT100 and its successors, and terminfo's monochrome ones: `xterm-mono`."""
 
 _FD = 1
 _captured: list[bytes] | None = None
@@ -27,7 +27,7 @@ _patience_ms: int | None = None
 """How long a reader may read nothing, None for ever."""
 _file_is_untouched = False
 _before: int | None = None
-"""What stdout was before it became a file."""
+"""The former stdout, before it became a file."""
 
 
 class ReaderGoneError(Exception):
@@ -35,7 +35,7 @@ class ReaderGoneError(Exception):
 
 
 def capture() -> list[bytes]:
-    """Let `write` append to the returned list from now on, in place of stdout."""
+    """Redirect `write` to the returned list from now on."""
     global _captured
     _captured = []
     return _captured
@@ -44,7 +44,7 @@ def capture() -> list[bytes]:
 def write(data: bytes) -> None:
     """Write all of `data`.
 
-    Raises ReaderGoneError for a closed pipe, OutputError when it could not be written.
+    Raises ReaderGoneError for a closed pipe, OutputError if it could not be written.
     """
     if _captured is not None:
         _captured.append(data)
@@ -67,7 +67,7 @@ def write(data: bytes) -> None:
 
 
 def write_text(text: str) -> None:
-    """Write a text; what cannot be written in UTF-8 is shown by its number."""
+    """Write a text, with characters unsupported by UTF-8 as numbers."""
     write(text.encode("utf-8", "backslashreplace"))
 
 
@@ -77,7 +77,7 @@ def write_lines(lines: Iterable[str]) -> None:
 
 
 def redirect(path: str) -> None:
-    """Let stdout be a file, whose content stays until something is written; raises OutputError."""
+    """Redirect stdout to a file, which keeps its content until a write; raises OutputError."""
     global _file_is_untouched, _before
     try:
         descriptor = _open_output(path)
@@ -90,7 +90,7 @@ def redirect(path: str) -> None:
 
 
 def redirect_back() -> None:
-    """Undo `redirect`, if that was done: a message is not for the file."""
+    """Undo `redirect`, if any: a message is not for the file."""
     global _file_is_untouched
     if _before is not None:
         _file_is_untouched = False
@@ -98,7 +98,7 @@ def redirect_back() -> None:
 
 
 def _open_output(path: str) -> int:
-    """Open a file to write to; nothing is made through a link, nor written through another's."""
+    """Open a file for writing; nothing is created through a link, nor written through another's."""
     try:
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     except OSError as error:
@@ -113,17 +113,17 @@ def _open_output(path: str) -> int:
 
 
 def empty_file() -> None:
-    """Remove what the file of `redirect`, if there is one, held before."""
+    """Remove the former content of the file of `redirect`, if there is one."""
     global _file_is_untouched
     if _file_is_untouched:
         _file_is_untouched = False
-        # A device or a pipe holds nothing.
+        # A device or a pipe has no content.
         with suppress(OSError):
             os.ftruncate(_FD, 0)
 
 
 def keep_for_ourselves() -> None:
-    """Let nothing but this module write to stdout: what C code prints goes to stderr."""
+    """Let only this module write to stdout: output of C code goes to stderr."""
     global _FD
     if _FD == 1:
         _FD = os.dup(1)
@@ -136,7 +136,7 @@ def has_written() -> bool:
 
 
 def give_up_after(seconds: float) -> None:
-    """Take a reader of stdout that reads nothing for so long for one that is gone."""
+    """Treat a reader of stdout that reads nothing for this long as gone."""
     global _patience_ms
     _patience_ms = int(seconds * 1000)
     os.set_blocking(_FD, False)
@@ -151,9 +151,9 @@ def _wait_until_writable() -> None:
 
 
 def wait(seconds: float | None, *descriptors: int | None) -> None:
-    """Sleep, for ever if None, or until one of the `descriptors` that are there can be read.
+    """Sleep, for ever if None, or until one of the existing `descriptors` is readable.
 
-    Raises ReaderGoneError as soon as the reader of a pipe goes away.
+    Raises ReaderGoneError as soon as the reader of a pipe is gone.
     """
     poll = select.poll()
     poll.register(_FD, select.POLLERR)
@@ -171,7 +171,7 @@ def is_terminal() -> bool:
 
 
 def width(default: int = _DEFAULT_COLUMNS) -> int:
-    """Return the columns of the terminal; when it is none, those of COLUMNS, or `default`."""
+    """Return the columns of the terminal; if there is none, those of COLUMNS, or `default`."""
     try:
         return os.get_terminal_size(_FD).columns or default
     except OSError:
@@ -185,12 +185,12 @@ def is_plain(environ: Mapping[str, str]) -> bool:
 
 
 def allows_color(environ: Mapping[str, str]) -> bool:
-    """Whether a terminal may be sent colours."""
+    """Whether colours may be sent to a terminal."""
     return "NO_COLOR" not in environ and not is_plain(environ)
 
 
 def color_bits(environ: Mapping[str, str]) -> int:
-    """Return the bits of a colour, 24, 8 or 4, as Textual finds too."""
+    """Return the bits of a colour, 24, 8 or 4, as Textual determines them."""
     if environ.get("COLORTERM", "").strip().lower() in {"truecolor", "24bit"}:
         return 24
     colors = environ.get("TERM", "").strip().lower().rpartition("-")[2]
@@ -198,7 +198,7 @@ def color_bits(environ: Mapping[str, str]) -> int:
 
 
 def ask(question: str) -> bytes:
-    """Return what is typed after a question on stderr; type-ahead is discarded."""
+    """Return the answer typed to a question on stderr; type-ahead is discarded."""
     if os.isatty(0):
         termios.tcflush(0, termios.TCIFLUSH)
     os.write(_PROGRESS_FD, question.encode())
@@ -228,7 +228,7 @@ def show_progress(text: str) -> None:
 
 
 def end_progress(text: str = "") -> None:
-    """Replace the line of progress by a text that stays and ends with its own newline, if any."""
+    """Replace the line of progress by a final text, if any, which includes its newline."""
     write_message(_ERASE + text)
 
 

@@ -1,4 +1,4 @@
-"""The zstd of Python 3.14, or its backport, and bytes packed by it."""
+"""The zstd of Python 3.14, or its backport, and compression of bytes."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _LEVEL = 2
 
 
 def pack(data: bytes, like: bytes = b"") -> bytes:
-    """Return one frame, compressed for speed; a small one if `data` is much like `like`.
+    """Return one frame, compressed for speed; a small one if `data` is similar to `like`.
 
-    That is empty or has at least eight bytes.
+    `like` is empty or has at least eight bytes.
     """
     return zstd.compress(data, _LEVEL, zstd_dict=_prefix(like))
 
 
 def unpack(frame: bytes, like: bytes = b"") -> bytes:
-    """Return what was packed, with the same `like`."""
+    """Return the packed data, with the same `like`."""
     return zstd.decompress(frame, zstd_dict=_prefix(like))
 
 
