@@ -1,4 +1,4 @@
-"""What DCGM's exporter calls a metric and in which unit it has it: up to 4.8, and since 4.9."""
+"""Names and units of metrics in DCGM's exporter: up to 4.8, and since 4.9."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from gpudash.model.units import Unit
 Generation = Literal["legacy", "4.9"]
 
 XID: dict[Generation, str] = {"legacy": "DCGM_FI_DEV_XID_ERRORS", "4.9": "DCGM_FI_DEV_XID_ERROR"}
-"""The last XID error, which is no field of a device."""
+"""The last XID error, which is not a field of a device."""
 
 _LEGACY_UNITS = {Unit.BYTE: (1 / (1 << 20), "in MiB"), Unit.MILLIWATT: (1e-3, "in W")}
-"""What a value is multiplied by for DCGM up to 4.8, and the note in its help."""
+"""The factor to DCGM's values up to 4.8, and the note in the help."""
 _RATIO = (0.01, "as a ratio")
-"""The same for what DCGM profiles: percentages here, 0 to 1 there."""
+"""The same for DCGM's profiling metrics: percentages here, 0 to 1 there."""
 _NEW_UNITS = {
     Unit.PERCENT: _RATIO,
     Unit.MEGAHERTZ: (1e6, "in Hz"),
@@ -26,13 +26,13 @@ _NEW_UNITS = {
 
 
 class DcgmMetric(NamedTuple):
-    """A field as DCGM's exporter has it."""
+    """A field in DCGM's exporter."""
 
     name: str
     factor: float
-    """What the field's value is multiplied by."""
+    """The factor to the field's value."""
     note: str
-    """The unit, where it is another one: `in MiB`."""
+    """The unit if it differs: `in MiB`."""
 
 
 def dcgm_metric(field: Field, generation: Generation) -> DcgmMetric | None:

@@ -1,4 +1,4 @@
-"""What only `gpudash -q` prints of a GPU, and what else is read only where it is asked for."""
+"""Fields that only `gpudash -q` prints, and others that are only read on request."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ ON_REQUEST = frozenset(DetailedDevice.__struct_fields__).difference(Device.__str
     "nvlinks",
     "inforom_valid",
 }
-"""What is read only where it is asked for by name."""
+"""Fields that are only read if requested by name."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""A GPU or a MIG instance: every metric there is, declared once."""
+"""A GPU or a MIG instance: every metric, declared once."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _GPU_UTILIZATION = _utilization(Unit.PERCENT,
     chart=True, smi="utilization.gpu",
     dcgm="DCGM_FI_DEV_GPU_UTIL DCGM_FI_DEV_GPU_UTIL_RATIO")
 # fmt: on
-"""A whole number on one host; exporters have fractions."""
+"""An integer on one host; exporters have fractions."""
 
 STATUS = _state(
     Unit.NONE,
@@ -68,7 +68,7 @@ STATUS = _state(
     "divided, mig-empty, hot, slow, unusable, unknown, or its state if that is not ok; null in a "
     "brief document.",
 )
-"""Not known in a brief document, always known among many hosts."""
+"""Unknown in a brief document, always known among many hosts."""
 
 
 class AnyDevice(Struct, frozen=True, kw_only=True):
@@ -780,12 +780,12 @@ class Device(AnyDevice, frozen=True, kw_only=True):
 
 
 def device_label(index: int, parent: int | str | None = None) -> SafeText:
-    """Return what a GPU is called: `0`, the instance `index` of MIG of the GPU `parent`: `0:1`."""
+    """Return a GPU's label, `0`, or that of instance `index` of the GPU `parent`, `0:1`."""
     return SafeText(f"{index}" if parent is None else f"{parent}:{index}")
 
 
 def device_labels(devices: Sequence[Device]) -> dict[str, SafeText]:
-    """Return the label of each device by its key; that of a GPU that is not listed is `?`."""
+    """Return the label of each device by key, `?` for a GPU that is not listed."""
     parents = {device.uuid: device.index for device in devices if not device.is_mig}
     return {
         device.key: device_label(
@@ -832,7 +832,7 @@ GPM_RATES = {
     60: "nvlink_rx_bytes_per_second",
     61: "nvlink_tx_bytes_per_second",
 }
-"""NVML_GPM_METRIC_* in MiB/s, and the fields that they fill where no counter does."""
+"""NVML_GPM_METRIC_* in MiB/s, and the fields that they fill if no counter does."""
 
 EVENT_REASONS: Mapping[str, int] = {
     "gpu-idle": 0x1,
@@ -845,24 +845,24 @@ EVENT_REASONS: Mapping[str, int] = {
     "hw-power-brake-slowdown": 0x80,
     "display-clock-setting": 0x100,
 }
-"""The reasons in `clocks_event_reasons` that have a name, and their bits in NVML's mask."""
+"""The named reasons in `clocks_event_reasons`, and their bits in NVML's mask."""
 
 
 _PCIE_LANE = {1: 250e6, 2: 500e6, 3: 985e6, 4: 1969e6, 5: 3938e6, 6: 7563e6}
-"""Bytes per second and lane, each way, after the line code of the generation."""
+"""Bytes per second and lane in each direction, after the generation's line code."""
 
 
 _NVLINK = {"1": 20e9, "2": 25e9, "3": 25e9, "4": 25e9, "5": 50e9}
-"""Bytes per second and link, each way, by the first number of the version."""
+"""Bytes per second and link in each direction, by the first number of the version."""
 
 
 def nvlink_capacity(version: str | None, count: int | None) -> float | None:
-    """Return the bytes per second that so many NVLinks carry each way, None if unknown."""
+    """Return the bytes per second of this many NVLinks in each direction, None if unknown."""
     link = _NVLINK.get((version or "").partition(".")[0])
     return None if link is None or not count else link * count
 
 
 def pcie_capacity(generation: int | None, width: int | None) -> float | None:
-    """Return the bytes per second that such a PCIe link carries each way, None if unknown."""
+    """Return the bytes per second of a PCIe link in each direction, None if unknown."""
     lane = _PCIE_LANE.get(generation or 0)
     return None if lane is None or not width else lane * width

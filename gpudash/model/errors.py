@@ -68,14 +68,14 @@ MEANINGS: dict[int, str] = {
     ExitStatus.TERMINATED: "ended by SIGTERM",
     ExitStatus.SSH: "ssh to the host of `--host` failed",
 }
-"""What each exit status means; the others from 1 to 30, and 999 as 231, are NVML's as well."""
+"""The meaning of each exit status; the others from 1 to 30, and 999 as 231, are NVML's too."""
 
 NVML_REFUSED = frozenset({*range(3, 31), 999 % 256})
-"""How gpudash ends where NVML refused to work: with NVML's return value."""
+"""Statuses for when NVML refused to work: its return values."""
 
 
 class GpudashError(Exception):
-    """An error that a user can do something about; its text is the line that is printed."""
+    """An error that users can do something about; its text is the line that is printed."""
 
     exit_status: int = ExitStatus.FAILURE
 
@@ -102,7 +102,7 @@ class WireError(GpudashError):
 
 
 EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
-"""Errors of the kernel at the limits of files, processes or memory."""
+"""Kernel errors at the limits of files, processes or memory."""
 
 _NO_THREAD = "can't start new thread"
 """Python's message when no thread can be started."""
@@ -116,7 +116,7 @@ def is_exhausted(error: Exception) -> bool:
 
 
 class ResourceError(GpudashError):
-    """The system has no process, thread, open file or memory left for us: see `is_exhausted`."""
+    """The system has no processes, threads, open files or memory left: see `is_exhausted`."""
 
     exit_status = ExitStatus.SYSTEM
 

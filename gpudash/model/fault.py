@@ -37,7 +37,7 @@ def unlisted_uuids(faults: Iterable[Fault]) -> set[str]:
 
 
 def listing_failed(faults: Iterable[Fault]) -> bool:
-    """Whether the driver failed to list the GPUs, other than by reporting that there is none."""
+    """Whether the driver failed to list the GPUs, other than by reporting that there are none."""
     codes = {fault.code for fault in faults if fault.source == "nvml" and fault.uuid is None}
     return bool(codes) and ExitStatus.NO_GPU not in codes
 

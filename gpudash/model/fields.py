@@ -23,10 +23,10 @@ _MAX = 2**63 - 1
 _YEAR_9999 = 253_370_764_800
 MAX_AMOUNT = 1e18
 
-# What a number may be: wider than what the collector lets through, so that a document is refused
-# only for what no host can have.
+# The range of numbers, wider than the collector's, so that a document is only rejected for
+# values that no host can have.
 Index = Annotated[int, Meta(ge=0, le=2**32 - 1)]
-"""A number that names something: an index, a PID, an id, a code."""
+"""A number that identifies something: an index, a PID, an id, a code."""
 Natural = Annotated[int, Meta(ge=0, le=_MAX)]
 """A number of bytes, errors, milliwatts, percent, ..."""
 Integer = Annotated[int, Meta(ge=-_MAX, le=_MAX)]
@@ -69,9 +69,9 @@ _INITIALS = frozenset(
 )
 
 _METRIC = r"(?s), (_\w+\(.*\))]$"
-"""The end of an annotation that declares a metric, as most of a document's do."""
+"""The end of an annotation that declares a metric, as most in a document do."""
 _texts: dict[type, dict[str, str]] = {}
-"""The annotations, as they are written, of the classes that are left only their types."""
+"""The original annotations of classes that were reduced to types."""
 
 
 class Group(Enum):
@@ -98,32 +98,32 @@ class Group(Enum):
 
 
 class Field(Struct, frozen=True):
-    """What is declared of one field."""
+    """The declaration of one field."""
 
     name: str
     """The attribute, and the name in JSON, CSV and the exporter."""
     label: str
-    """The name for people, without the unit."""
+    """The display name, without the unit."""
     group: Group
     unit: Unit
     help: str
     """One sentence for people."""
     nvml: str | None
-    """The NVML calls or field values that answer it, None for what is computed."""
+    """The NVML calls or field values that answer it, None if it is computed."""
     chart: bool
-    """Whether its history is kept, so that it can be charted."""
+    """Whether its history is kept for charts."""
     limit: str | int | None
-    """How high a chart of it goes: a number, or the field that holds it; None if unlimited."""
+    """The maximum of its charts: a number, or the field that has it; None if unlimited."""
     counter: bool
-    """Whether it only rises until the driver is loaded again: a counter for Prometheus."""
+    """Whether it only rises until the driver is reloaded: a counter for Prometheus."""
     smi: tuple[str, ...]
     """Its names in nvidia-smi's --query-gpu, the one of the heading first."""
     dcgm: tuple[str, ...]
-    """Its names in DCGM's exporter: up to 4.8, and since 4.9 if that is another."""
+    """Its names in DCGM's exporter: up to 4.8, and since 4.9 if different."""
 
     @property
     def help_on_screen(self) -> str:
-        """The help without when documents hold null: a screen shows a sign of its own."""
+        """The help without the part on null in documents: a screen shows a sign of its own."""
         return re.sub(_OF_DOCUMENTS, "", self.help)
 
 
@@ -165,10 +165,10 @@ def metric(
 
 
 def declared_fields(kind: type[msgspec.Struct], having: str = "") -> tuple[Field, ...]:
-    """Return what is declared of each field of a Struct, in the order of declaration.
+    """Return the declaration of each field of a Struct, in order.
 
-    Only of those whose declaration has a text such as `chart=True`, or has a name and stands
-    elsewhere: evaluating all takes long.
+    Only of those with a text such as `chart=True` in their declaration, or declared elsewhere under
+    a name: evaluating all takes long.
     """
     texts = {
         name: (text, base.__module__)
@@ -189,8 +189,8 @@ def declared_fields(kind: type[msgspec.Struct], having: str = "") -> tuple[Field
 def read_types_only() -> None:
     """Leave msgspec only the types in the annotations of all documents.
 
-    A decoder needs no more, and every screen waits for one. Most of building it is evaluating what
-    is declared, which is why that is cut from the text of an annotation before it is evaluated.
+    A decoder needs no more, and every screen waits for one. Most of building it is evaluating the
+    declarations, so they are cut from the text of an annotation before it is evaluated.
     """
     for kind in _all_below(Struct):
         if kind.__module__.startswith("gpudash.model.") and kind not in _texts:
@@ -202,14 +202,14 @@ def read_types_only() -> None:
 
 
 def read_declarations() -> None:
-    """Restore the annotations as they are written: a schema shows what is declared."""
+    """Restore the original annotations: a schema includes the declarations."""
     while _texts:
         kind, written = _texts.popitem()
         kind.__annotations__ = written
 
 
 def _written(kind: type) -> dict[str, str]:
-    """Return the annotations of a class's own fields as its source has them."""
+    """Return the annotations of a class's own fields as in its source."""
     return _texts.get(kind) or getattr(kind, "__annotations__", {})
 
 
@@ -233,7 +233,7 @@ def _all_below(kind: type) -> Iterator[type]:
 
 
 def label(name: str) -> str:
-    """Return a field's name as people write it, the unit left out: `GPU utilization`."""
+    """Return a field's display name without the unit: `GPU utilization`."""
     for word in _UNIT_WORDS:
         name = name.removesuffix(f"_{word}")
     if name.endswith("_count"):

@@ -53,7 +53,7 @@ HostKey = tuple[str | None, str]
 JobKey = tuple[str | None, str]
 """Cluster and id of a job."""
 _EXACT_SECONDS, _DAY_SECONDS = 10.0, 86400.0
-"""How exactly an instant must be known for its second to be shown, and for its first minute."""
+"""Maximum uncertainty of an instant for showing its second, and its first minute."""
 
 _gpu = partial(metric, Group.STATE)
 _host = partial(metric, Group.HOST)
@@ -136,7 +136,7 @@ class FleetHost(Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> HostKey:
-        """What identifies it: names are unique within a cluster only."""
+        """Its key: names are unique only within a cluster."""
         return self.cluster, self.name
 
 
@@ -196,7 +196,7 @@ class FleetJob(Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> JobKey:
-        """What identifies it: ids are unique within a cluster only."""
+        """Its key: ids are unique only within a cluster."""
         return self.cluster, self.id
 
 
@@ -305,7 +305,7 @@ class Event(Struct, frozen=True, kw_only=True):
 
     @property
     def gpu_key(self) -> str | None:
-        """Which GPU of its host it is about, as `key` of a device; None for none."""
+        """The GPU of its host that it is about, as `key` of a device; None for none."""
         return None if self.gpu is None else self.uuid or f"#{self.gpu}"
 
     @property
@@ -315,7 +315,7 @@ class Event(Struct, frozen=True, kw_only=True):
 
     @property
     def when(self) -> str:
-        """When it happened, or between which minutes: no more than is known."""
+        """When it happened, or between which minutes, as far as known."""
         last, seconds = self.at.astimezone(), self.within_seconds or 0.0
         if seconds < _EXACT_SECONDS:
             return f"{last:%m-%d %H:%M:%S}"
@@ -332,47 +332,47 @@ class Event(Struct, frozen=True, kw_only=True):
 
 
 def mark_of(events: Sequence[Event]) -> tuple[int, float] | None:
-    """Return count and last instant of events, which tell them from more; None for none."""
+    """Return number and last instant of events, which identify them; None for none."""
     return (len(events), events[-1].at.timestamp()) if events else None
 
 
 class ChartRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which past a screen shows: that of the whole fleet, of hosts, or of the devices of hosts."""
+    """A past shown on the screen: of the whole fleet, of hosts, or of the devices of hosts."""
 
     metric: str
-    """A field of `FleetDevice` that is a number."""
+    """A numeric field of `FleetDevice`."""
     span_seconds: Seconds = 3600
     hosts: Annotated[tuple[str, ...], Meta(max_length=100)] = ()
     """By name; empty for one line for the whole fleet."""
     cluster: str | None = None
-    """That of the hosts, where they have one."""
+    """The cluster of the hosts, if they have one."""
     by_device: bool = False
-    """A line a device of these hosts, not one a host."""
+    """A line per device of these hosts rather than per host."""
     points: Annotated[int, Meta(ge=2, le=2000)] = 120
     end: Annotated[datetime, Meta(tz=True)] | None = None
-    """The instant of its last values, None for now."""
+    """The time of its last values, None for now."""
 
 
 class FleetRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """All that a screen asks its collector for: one line of JSON on stdin, which replaces the last.
+    """A screen's request to its collector: one line of JSON on stdin, which replaces the last.
 
-    A source that has no past ignores instant and charts.
+    A source without a past ignores instant and charts.
     """
 
     at: Annotated[datetime, Meta(tz=True)] | None = None
-    """The instant that is shown, None for now."""
+    """The instant to show, None for now."""
     charts: Annotated[tuple[ChartRequest, ...], Meta(max_length=16)] = ()
-    """What is drawn on the screen; asked for again as time goes on."""
+    """The charts on the screen; queried again as time passes."""
     events_since: Annotated[datetime, Meta(tz=True)] | None = None
-    """From when on it is listed what happened, None for not at all."""
+    """The start of the listed events, None for no events."""
     events_until: Annotated[datetime, Meta(tz=True)] | None = None
-    """To when, None for now."""
+    """The end of the listed events, None for now."""
     events_known: tuple[int, float] | None = None
-    """The `mark_of` those that the screen has, which are not sent again."""
+    """The `mark_of` the screen's events, which are not sent again."""
     is_brief: bool = False
-    """Whether no more is waited for than a first picture has; the sources say what it has not."""
+    """Whether only a first picture is awaited; the sources list what is missing."""
     retries: Annotated[int, Meta(ge=0)] = 0
-    """Counts how often hosts that are not connected were to be connected at once."""
+    """Counts how often the user asked to reconnect hosts at once."""
 
 
 FLEET_SCHEMA = 1
@@ -409,7 +409,7 @@ class FleetSnapshot(Struct, frozen=True, kw_only=True):
 
     @property
     def is_asking(self) -> bool:
-        """Whether a source has not answered all yet: what is not there may be there."""
+        """Whether a source has yet to answer, so that missing data may still come."""
         return any(source.partial for source in self.sources)
 
 
@@ -438,7 +438,7 @@ def encode_request(request: FleetRequest) -> bytes:
 
 
 def decode_request(line: bytes) -> FleetRequest:
-    """Return the request of one line; raises WireError."""
+    """Return the request in one line; raises WireError."""
     try:
         return json.decode(line, type=FleetRequest)
     except (DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -446,11 +446,11 @@ def decode_request(line: bytes) -> FleetRequest:
 
 
 _OLD_STATUSES = {state.word: state.id for state in STATES if state.word != state.id}
-"""What a status is called in older recordings."""
+"""Names of statuses in older recordings."""
 
 
 def _with_ids(snapshot: FleetSnapshot) -> FleetSnapshot:
-    """Return a snapshot whose statuses are ids, also that of an older recording."""
+    """Return a snapshot with status ids, even from an older recording."""
     statuses = [each.status for host in snapshot.hosts for each in host.devices]
     if _OLD_STATUSES.keys().isdisjoint(statuses):
         return snapshot

@@ -1,4 +1,4 @@
-"""The words for one of many hosts: by its state, and by the worst that is found about it."""
+"""The words for one of many hosts: by its state, and by its worst finding."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ class HostWords(Struct, frozen=True):
     """The words for a host in one state."""
 
     word: str
-    """On the screen; loud if a person is needed."""
+    """On the screen; in capitals if a person is needed."""
     sentence: str
-    """Behind its name: `does not answer`."""
+    """After its name: `does not answer`."""
     level: Level
     letter: str = ""
-    """On the map, unlike any other; empty for one that is drawn by its value."""
+    """A unique letter on the map; empty for a host drawn by its value."""
 
 
 # fmt: off
@@ -41,12 +41,12 @@ HOST_STATES: dict[HostState, HostWords] = {
 
 
 class FindingWords(Struct, frozen=True):
-    """The words for a host by the worst that is found about it."""
+    """The words for a host by its worst finding."""
 
     word: str
-    """On the screen, behind the number of its GPUs that it is about."""
+    """On the screen, after the number of its GPUs concerned."""
     letter: str = ""
-    """On the map, unlike any other; empty for a host that is drawn by its value all the same."""
+    """A unique letter on the map; empty for a host that is still drawn by its value."""
 
 
 FINDING_WORDS: dict[str, FindingWords] = {
@@ -67,9 +67,9 @@ FINDING_WORDS: dict[str, FindingWords] = {
     "allocated-unused": FindingWords(HELD.word),
     "values-old": FindingWords("old", "o"),
 }
-"""Of each rule that finds more than an information about hosts that answer."""
+"""For each rule about answering hosts with findings above level info."""
 
 
 def finding_words(rule: str) -> FindingWords:
-    """Return the words for a host about which a rule finds the worst, its name if it is newer."""
+    """Return the words for a host whose worst finding is a rule's; a newer rule has its name."""
     return FINDING_WORDS.get(rule) or FindingWords(rule, "!")

@@ -119,16 +119,16 @@ class Process(Struct, frozen=True, kw_only=True):
 
     @property
     def used_gpu_memory_bytes(self) -> int | None:
-        """Device memory over all its devices; None if no share is known."""
+        """Memory on all its devices; None if no share is known."""
         devices = self.devices
         if len(devices) == 1:
-            # Nearly all use a single one, and this is asked for several times a tick.
+            # Nearly all use a single one, and this is called several times a tick.
             return devices[0].used_gpu_memory_bytes
         return sum_known(share.used_gpu_memory_bytes for share in devices)
 
     @property
     def sm_utilization_percent(self) -> float | None:
-        """Share of time in which it ran kernels, the mean of its devices; None if none is known."""
+        """Share of time in which it ran kernels, the mean over its devices; None if unknown."""
         devices = self.devices
         if len(devices) == 1:
             return devices[0].sm_utilization_percent
@@ -136,7 +136,7 @@ class Process(Struct, frozen=True, kw_only=True):
 
     @property
     def memory_utilization_percent(self) -> float | None:
-        """Memory bandwidth time, the mean of its devices; None if no share is known."""
+        """Memory bandwidth time, the mean over its devices; None if no share is known."""
         return mean_known(share.memory_utilization_percent for share in self.devices)
 
     @property
@@ -220,7 +220,7 @@ class LastRead(Struct, frozen=True, kw_only=True):
 
     @property
     def ago(self) -> str:
-        """When it was read: `12s ago`."""
+        """The time since it was read: `12s ago`."""
         return f"{duration(self.age_seconds)} ago"
 
     @property

@@ -45,7 +45,7 @@ class EccLocation(Struct, frozen=True, kw_only=True):
 
 
 Banks = tuple[Natural, Natural, Natural, Natural, Natural]
-"""Numbers of banks of memory by how many of their spare rows are left: from all to none."""
+"""Number of memory banks by remaining spare rows: from all to none."""
 
 
 class SramErrors(Struct, frozen=True, kw_only=True):

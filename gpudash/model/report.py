@@ -1,7 +1,7 @@
-"""What GPUs were used for over a span of time: numbers of a minute, and a report of many of them.
+"""The use of GPUs over a span of time: numbers per minute, and a report on many of them.
 
-A history keeps a line of numbers a minute beside its samples, and what is charted of several
-minutes in a line. Seconds without a sample are in none: nothing is extrapolated.
+A history keeps a line of numbers per minute beside its samples, and chart values of several minutes
+per line. Seconds without a sample are not counted: nothing is extrapolated.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _document = partial(metric, Group.DOCUMENT)
 _finding = partial(metric, Group.FINDING)
 
 Grouping = Literal["user", "gpu", "job", "host"]
-"""What the rows of a report are: users, devices, jobs of users, or hosts."""
+"""The rows of a report: users, devices, jobs of users, or hosts."""
 Columns = Mapping[str, tuple[float | None, ...]]
-"""By metric the value of each device."""
+"""The value of each device, by metric."""
 _LARGE = 1000
 
 
@@ -64,24 +64,24 @@ class MinuteUse(Use, frozen=True, array_like=True):
     """What a user, or a job of theirs, had of a GPU in a minute."""
 
     device: Index = 0
-    """The GPU: position in `Minute.devices`."""
+    """The GPU: index in `Minute.devices`."""
     user: SafeText | None = None
-    """None where it is not known who held it."""
+    """None if the holder is unknown."""
     job: SafeText | None = None
-    """As people know it, None for none; in `Minute.users` for all."""
+    """As displayed, None for none; in `Minute.users` for all."""
 
 
 class MinuteDevice(Use, frozen=True, array_like=True):
     """What a GPU or a MIG instance did in a minute."""
 
     seen_seconds: Seconds = 0.0
-    """In which it is known whether it was held."""
+    """Seconds in which it is known whether it was held."""
     key: SafeText = SafeText("")
     """`Device.key`."""
     label: SafeText = SafeText("")
     name: SafeText | None = None
     parent: Index | None = None
-    """The GPU that it is an instance of: position in `Minute.devices`."""
+    """The GPU of an instance: index in `Minute.devices`."""
 
 
 class MinuteFinding(Struct, frozen=True, array_like=True):
@@ -91,7 +91,7 @@ class MinuteFinding(Struct, frozen=True, array_like=True):
     level: FindingLevel
     seconds: Seconds
     device: Index | None = None
-    """Position in `Minute.devices`, None if it is not about one."""
+    """Index in `Minute.devices`, None if it is not about one."""
 
 
 class Charted(Struct, frozen=True, kw_only=True):
@@ -100,9 +100,9 @@ class Charted(Struct, frozen=True, kw_only=True):
     taken_at: Annotated[datetime, Meta(tz=True)]
     """When its last sample was taken."""
     means: Columns = {}
-    """By the field of a device that is charted the mean of each; what none has is left out."""
+    """By charted field, the mean for each device; fields without any value are left out."""
     maxima: Columns = {}
-    """The highest value of each."""
+    """The maximum of each."""
 
 
 class ChartedMinutes(Charted, frozen=True, kw_only=True):
@@ -121,9 +121,9 @@ class Minute(Charted, frozen=True, kw_only=True):
     """Version of this document; fields are only added."""
     host: SafeText
     cluster: SafeText | None = None
-    """That of the host, None where it is not known."""
+    """The host's cluster, None if unknown."""
     seconds: Seconds = 0.0
-    """How much of it was seen: the time from sample to sample, but for gaps."""
+    """How much of it was seen: the time between samples, without gaps."""
     devices: Annotated[tuple[MinuteDevice, ...], Meta(max_length=1 << 14)] = ()
     users: tuple[MinuteUse, ...] = ()
     jobs: tuple[MinuteUse, ...] = ()
@@ -217,7 +217,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 def joined(minutes: Sequence[Minute]) -> ChartedMinutes:
-    """Return what is charted of minutes that follow each other, at least one."""
+    """Return the chart values of consecutive minutes, at least one."""
     keys = tuple(dict.fromkeys(device.key for minute in minutes for device in minute.devices))
     means, maxima = (_known(minutes, keys, kind) for kind in ("means", "maxima"))
     return ChartedMinutes(
@@ -247,7 +247,7 @@ def charted(
     known: Mapping[str, Sequence[Sequence[float]]],
     combine: Callable[[Sequence[float]], float | None],
 ) -> Columns:
-    """Return by metric what the known values of each device combine to."""
+    """Return by metric the combination of each device's known values."""
     return {name: tuple(map(combine, of_each)) for name, of_each in known.items()}
 
 
@@ -255,7 +255,7 @@ lowest, highest = partial(min, default=None), partial(max, default=None)
 
 
 def rounded_mean(values: Sequence[float]) -> float | None:
-    """Return the mean, rounded to what a chart shows; None of nothing."""
+    """Return the mean, rounded to the precision of charts; None for no values."""
     mean = sum(values) / len(values) if values else None
     return mean if mean is None else round(mean, 1 if mean < _LARGE else None)
 
@@ -266,12 +266,12 @@ def encode_minute(minute: Charted) -> bytes:
 
 
 def decode_minute(line: bytes) -> Minute:
-    """Return the minute of one line, its texts cleaned; raises WireError."""
+    """Return the minute in one line, its texts cleaned; raises WireError."""
     return wire.decode_document(line, _minutes(), _require_devices, "minute")
 
 
 def decode(line: bytes) -> Report:
-    """Return the report of one line, its texts cleaned; raises WireError."""
+    """Return the report in one line, its texts cleaned; raises WireError."""
     return wire.decode_document(line, _reports(), what="report")
 
 
@@ -291,7 +291,7 @@ def _reports() -> json.Decoder[Report]:
 
 
 def _require_devices(minute: Minute) -> None:
-    """Raise ValidationError for a position of no device, or values that are not one a device."""
+    """Raise ValidationError for an invalid device index, or unless each device has one value."""
     count = len(minute.devices)
     positions = [each.device for each in (*minute.users, *minute.jobs)]
     positions += [each.device for each in minute.findings if each.device is not None]

@@ -1,7 +1,7 @@
-"""Secrets in arguments and free text, found by their names and their forms, and masked.
+"""Secrets in arguments and free text, found by name and form, and masked.
 
-A guess that errs on the safe side: what looks like a password, token or key is masked, numbers
-of tokens and tokenizers are not. Every pass is linear in the length of the text. Most command
+A guess that errs on the safe side: anything that looks like a password, token or key is masked, but
+not numbers of tokens and tokenizers. Every pass is linear in the length of the text. Most command
 lines need none, so the patterns are compiled when the first one does.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 
 MASK = "***"
-"""What is shown instead of a secret."""
+"""Shown instead of a secret."""
 
 _NAME_MARKS = "token secret pass pwd key credential bearer authorization cookie pat"
 _VALUE_MARKS = (
@@ -29,7 +29,7 @@ _VALUE = (
     r"|(?:npm_|r8_|dop_v1_)[A-Za-z0-9]{32,})"
 )
 _URL_SIGNATURE = r"(?i)([?&](?:X-(?:Amz|Goog)-Signature|Signature|sig)=)[^&\s\"']+"
-"""What lets everyone who has the address of a file in a cloud read it."""
+"""Lets anyone with the address of a file in a cloud read it."""
 _URL_PASSWORD = r"(://[^/\s:@]*:)[^/\s]*(@)"
 _PRIVATE_KEY = "PRIVATE KEY-----"
 _END_OF_WORD = r"[\s\"']"
@@ -64,7 +64,7 @@ _PLAIN_KEYS = _words(
     "num n max min count total per dim size len length seq kv no is has use with skip any all "
     "json yaml hot compose random rng"
 )
-# What is named is no secret: "password-file", "api_key_env"; "eos_token", "token_id", "two-pass".
+# A reference is not a secret: "password-file", "api_key_env"; "eos_token", "token_id", "two-pass".
 _REFERS_TO = _words("file path dir stdin prompt env name")
 _COUNTS_BEFORE = _words(
     "pad eos bos unk sep cls mask stop special image max min num per one two single multi"
@@ -75,7 +75,7 @@ _COUNTS_AFTER = _words("id ids type count limit length len budget")
 def mask_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
     """Return arguments with secrets masked: `--token=***`, `--password ***`, `X_API_KEY=***`.
 
-    An option of a secret name masks the argument behind it.
+    An option with a secret name masks the argument after it.
     """
     if not has_marks("\0".join(arguments)):
         return tuple(arguments)
@@ -103,9 +103,9 @@ def mask_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
 
 
 def mask_text(text: str) -> str:
-    """Return free text, such as a script passed to a shell, with its secrets masked.
+    """Return free text, such as a shell script, with its secrets masked.
 
-    These are what follows a secret name, passwords and signatures in URLs, and values of a known
+    These are values after a secret name, passwords and signatures in URLs, and values of a known
     form.
     """
     if not has_marks(text):
@@ -119,23 +119,23 @@ def mask_text(text: str) -> str:
 
 
 def is_secret_value(value: str) -> bool:
-    """Whether a text has the form of a secret, or holds one: `hf_...`, `://user:password@`."""
+    """Whether a text has the form of a secret, or contains one: `hf_...`, `://user:password@`."""
     return mask_text(value) != value
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether an option or variable of that name holds a secret: `--api-key`, `HF_TOKEN`."""
+    """Whether an option or variable of this name contains a secret: `--api-key`, `HF_TOKEN`."""
     return _is_secret_end(name[-_MAX_NAME:])
 
 
 def has_marks(text: str) -> bool:
-    """Whether text may hold a secret; False for most command lines."""
+    """Whether text may contain a secret; False for most command lines."""
     text = text.lower()
     return any(mark in text for mark in _MARKS) or ("@" in text and "://" in text)
 
 
 def _is_next_option(text: str, start: int = 0) -> bool:
-    """Whether it is no value of the option before, which may begin with a dash as `-x` does."""
+    """Whether it is another option rather than a value that begins with a dash, such as `-x`."""
     if text.startswith("--", start):
         return True
     word = _pattern(_WORD).match(text, start)
@@ -157,10 +157,10 @@ def _masked_by_name(text: str) -> str:
 
 
 def _value_after(text: str, name: re.Match[str]) -> tuple[int, int]:
-    """Return where the value of a name begins and ends; both alike if it has none."""
+    """Return the start and end of a name's value; both equal if it has none."""
     index = name.end()
-    # The name itself may be quoted, in a script even with a backslash before the quote, or the
-    # key of a dictionary.
+    # The name itself may be quoted, in a script even with a backslash before the quote, or be
+    # the key of a dictionary.
     while index < min(len(text), name.end() + 3) and text[index] in "\\\"']":
         index += 1
     start = _behind_spaces(text, index)

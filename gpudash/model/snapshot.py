@@ -155,7 +155,7 @@ class Topology(Struct, frozen=True, kw_only=True):
 
 _host = partial(metric, Group.HOST)
 
-# What is known of a host on its own and among many alike: fields of `Host` and of `FleetHost`.
+# Properties of a host, alone or among many: fields of `Host` and of `FleetHost`.
 # fmt: off
 DriverVersion = Annotated[SafeText | None, _host(Unit.NONE,
     "Version of the NVIDIA driver.", nvml="nvmlSystemGetDriverVersion")]
@@ -209,7 +209,7 @@ class LeftOut(Struct, frozen=True, kw_only=True):
 
 
 _MAX_LISTED = Meta(max_length=1 << 14)
-"""More than a host has: a few bytes of a compressed recording could name millions."""
+"""More than any host has: a few bytes of a compressed recording could claim millions."""
 
 
 class ProcessUse(NamedTuple):
@@ -254,7 +254,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     # fmt: on
 
     def holders_of(self, device: Device) -> tuple[Holder, ...]:
-        """Return the holders of a device; of one that is not described only the PID is known."""
+        """Return the holders of a device; for one without a description, only the PID is known."""
         if not device.holder_pids:
             return ()
         described = {holder.pid: holder for holder in self.holders}
@@ -283,12 +283,12 @@ def whole_gpus(snapshot: Snapshot) -> list[Device]:
 
 
 def gpus_unknown(snapshot: Snapshot) -> bool:
-    """Whether the GPUs are not known: there was no sample yet, or the driver did not list them."""
+    """Whether the GPUs are unknown: there was no sample yet, or the driver did not list them."""
     return snapshot is EMPTY or (not snapshot.devices and listing_failed(snapshot.errors))
 
 
 class UptimeClock:
-    """The time of snapshots since boot, also of one without uptime."""
+    """The time of snapshots since boot, even for one without uptime."""
 
     def __init__(self) -> None:
         self._boot = 0.0

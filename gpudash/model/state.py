@@ -1,7 +1,7 @@
-"""The states of a device: one table, from which header, columns, findings and messages take words.
+"""The states of a device: one table of words for header, columns, findings and messages.
 
-Those that `Device.state` can have are reasons why a device is not read; the others are what a
-readable device does, found by `analysis.activity`. `Device.status` has the id of any of them. A new
+The values of `Device.state` are reasons why a device is not read; the others are activities of a
+readable device, decided by `analysis.activity`. `Device.status` has the id of any of them. A new
 state is one row here and its detection there.
 """
 
@@ -23,35 +23,35 @@ class State(Struct, frozen=True, eq=False):
     """One state of a device."""
 
     id: str
-    """Its name in documents: `Device.status`, and `Device.state` if it is unreadable."""
+    """Its id in documents: `Device.status`, and `Device.state` if it is unreadable."""
     word: str
-    """In the column STATUS and, behind a number of devices, in the header; loud if unreadable."""
+    """In the STATUS column and, after a number, in the header; capitals if unreadable."""
     fact: str
-    """Behind the name of a device, or of several, as `inflected` takes it."""
+    """The text after the name of a device, or of several, in the form for `inflected`."""
     level: Level
     is_problem: bool = False
-    """Whether something is wrong with the device itself, not with its use."""
+    """Whether the device itself has a fault, regardless of its use."""
     is_free: bool = False
-    """Whether the next person may have it."""
+    """Whether it is available to the next user."""
     is_unreadable: bool = False
-    """Whether it is the reason why a device is not read: a `Device.state` other than ok."""
+    """Whether it is a reason for not reading a device: a `Device.state` other than ok."""
     reason: str = ""
     """Why a device without a fault is not read."""
     letter: str = ""
-    """On the map of many hosts, unlike any other; empty for what is drawn by its value."""
+    """A unique letter on the map of many hosts; empty if drawn by value."""
 
     @property
     def sentence(self) -> str:
-        """Behind the name of one device: `needs a reset`."""
+        """The text after the name of one device: `needs a reset`."""
         return inflected(1, self.fact)
 
     @property
     def is_broken(self) -> bool:
-        """Whether no job can use it: its problem is more than heat."""
+        """Whether it is useless for jobs: its problem is more than heat."""
         return self.is_problem and self is not HOT
 
 
-# In the order of the header: what needs a person comes first.
+# In the order of the header: states that need a person come first.
 # fmt: off
 STATES: tuple[State, ...] = (
     LOST := State("lost", "LOST", "fell off the bus", "critical",
@@ -91,18 +91,18 @@ STATES: tuple[State, ...] = (
 """Every state, in the order in which the header counts them."""
 
 ACKNOWLEDGED = State("acknowledged", "acknowledged", "[is|are] acknowledged", "unknown")
-"""What a device counts as in the header with which something is wrong that is no news."""
+"""The header's count of devices with acknowledged faults."""
 _FINE = STATES.index(BUSY)
 COUNTED = (*STATES[:_FINE], ACKNOWLEDGED, *STATES[_FINE:])
-"""All that the header counts, in its order: a problem that is known before all that is fine."""
+"""All counts of the header, in order: acknowledged faults precede all healthy states."""
 
 RANKS = {state.id: rank for rank, state in enumerate(STATES)}
-"""That order by the id of a state."""
+"""The position in that order, by the id of a state."""
 _BY_ID: dict[str, State] = {state.id: state for state in COUNTED}
 
 
 def state_of(status: str | None) -> State:
-    """Return the state of an id, UNKNOWN for none or for one of a newer version."""
+    """Return the state of an id, UNKNOWN for none or one of a newer version."""
     return _BY_ID.get(status or "", UNKNOWN)
 
 
@@ -112,7 +112,7 @@ def unreadable_state(device: AnyDevice) -> State | None:
 
 
 def is_suspended_on_purpose(device: AnyDevice) -> bool:
-    """Whether a device is not read although nothing is wrong: it sleeps, or is about to."""
+    """Whether a device is not read although it is healthy: it sleeps, or is about to."""
     state = unreadable_state(device)
     return state is not None and not state.is_problem
 
@@ -120,7 +120,7 @@ def is_suspended_on_purpose(device: AnyDevice) -> bool:
 def lists_processes(device: AnyDevice, unlisted: Set[str]) -> bool:
     """Whether the processes of a device are known; `unlisted` are UUIDs of those without a list.
 
-    One that is out of order lists none, and a sleeping device has none.
+    A faulty device lists none, and a sleeping one has none.
     """
     is_read = device.state == "ok" or is_suspended_on_purpose(device)
     return is_read and unlisted.isdisjoint({device.uuid, device.parent_uuid})

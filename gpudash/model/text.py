@@ -1,8 +1,8 @@
-"""Foreign text made harmless: the one door through which names of others enter.
+"""Foreign text made harmless: the single entry point for names from others.
 
 Any user of a machine can name a process, so command lines, user names, container names and the
-driver's own strings may hold escape sequences, newlines, bidi overrides or bytes that are no
-text. `clean` makes them printable, once, where they enter; everything later may trust the type.
+driver's own strings may contain escape sequences, newlines, bidi overrides or invalid bytes.
+`clean` makes them printable, once, where they enter; everything later may trust the type.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ LIMIT = 4096
 """Characters kept of one foreign string; the rest is replaced by an ellipsis."""
 
 NAME_BYTES = 256
-"""What a name that any user can choose may take of a JSON document."""
+"""Limit of a user-chosen name in a JSON document."""
 _MAX_WIRE_BYTES = 4
-"""Of one character of clean text."""
+"""For one character of clean text."""
 _QUOTES = len('"",')
 
 _ESCAPED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _MARKS = frozenset({"Mn", "Me"})
 _MARKS_IN_A_ROW = 2
 
-# Default_Ignorable_Code_Point of Unicode beyond those categories: invisible letters and
-# marks, of which the selectors of a variant also widen the character before them.
+# Unicode's Default_Ignorable_Code_Point beyond those categories: invisible letters and marks,
+# of which variation selectors also widen the character before them.
 _UNSEEN = frozenset(
     chr(code)
     for first, last in (
@@ -63,7 +63,7 @@ def wire_size(text: str) -> int:
 
 
 def bound(text: SafeText, limit: int) -> SafeText:
-    """Return clean text that takes at most `limit` bytes of JSON; a shortened one ends in `…`."""
+    """Return clean text of at most `limit` bytes of JSON; a shortened one ends in `…`."""
     if _MAX_WIRE_BYTES * len(text) <= limit or wire_size(text) <= limit:
         return text
     left, end = limit - wire_size("…"), 0
@@ -76,9 +76,9 @@ def bound(text: SafeText, limit: int) -> SafeText:
 
 
 def bound_all(texts: Sequence[SafeText], limit: int) -> tuple[SafeText, ...]:
-    """Return texts that take at most `limit` bytes of JSON together.
+    """Return texts of at most `limit` bytes of JSON in total.
 
-    The first that does not fit is shortened, and those behind it are left out.
+    The first that does not fit is shortened, and later ones are left out.
     """
     sizes = [wire_size(text) + _QUOTES for text in texts]
     if sum(sizes) <= limit:
@@ -97,7 +97,7 @@ def bound_all(texts: Sequence[SafeText], limit: int) -> tuple[SafeText, ...]:
 
 @lru_cache(maxsize=4096)
 def is_plain(char: str) -> bool:
-    """Whether `clean` leaves a character as it is in any position, which is not so for marks."""
+    """Whether `clean` keeps a character in any position, which is not so for marks."""
     return unicodedata.category(char) not in _MARKS and clean(char) == char
 
 
@@ -133,13 +133,13 @@ def _escape(char: str) -> str:
 
 
 _MAX_COMPARED = 60
-"""Characters of a mistyped word that are compared: the comparison takes quadratic time."""
+"""Characters of a mistyped word to compare: the comparison takes quadratic time."""
 
 
 def did_you_mean(word: str, names: Iterable[str], *, count: int = 1, cutoff: float = 0.6) -> str:
     """Return `did you mean a or b?` with the closest of the names, "" if none is close.
 
-    Case and leading dashes are ignored. `cutoff` is the minimum likeness, 0 to 1.
+    Case and leading dashes are ignored. `cutoff` is the minimum similarity, 0 to 1.
     """
     from difflib import get_close_matches
 
@@ -165,7 +165,7 @@ def width(text: str) -> int:
 
 
 def cut(text: str, cells: int, *, mark: str = "…") -> str:
-    """Return `text` in at most `cells`; a shortened one ends in `mark` where it fits."""
+    """Return `text` in at most `cells`; a shortened one ends in `mark` if that fits."""
     if width(text) <= cells:
         return text
     if width(mark) > cells:
@@ -174,14 +174,14 @@ def cut(text: str, cells: int, *, mark: str = "…") -> str:
 
 
 def pad(text: str, cells: int, align: Align = "<", *, mark: str = "…") -> str:
-    """Return `text` in exactly `cells`, shortened or filled with spaces."""
+    """Return `text` in exactly `cells`, shortened or padded with spaces."""
     text = cut(text, cells, mark=mark)
     space = " " * (cells - width(text))
     return space + text if align == ">" else text + space
 
 
 _BREAK = r"(?<!\d) | (?!(?:%|°C|k?Wh?|MHz|[mµ]?s|min|h|days|[KMGTP]?i?B(?:/s)?)(?!\w))"
-"""A blank at which a line may end: a number keeps its unit."""
+"""A blank at which a line may break: a number keeps its unit."""
 _MAX_UNIT = 6
 """Characters of a unit and the one after it."""
 
@@ -201,11 +201,11 @@ def wrap(text: str, cells: int, *, lines: int = 3, mark: str = "…") -> list[st
 
 
 def fold(text: str, cells: int) -> list[str]:
-    """Return all of `text` in lines of up to `cells`, broken between words where possible."""
+    """Return all of `text` in lines of up to `cells`, broken between words if possible."""
     cells = max(1, cells)
     lines: list[str] = []
     while text:
-        # Marks take no cell; clean text has at most two on a character.
+        # Marks take no cell; clean text has at most two per character.
         line = _head(text[: 4 * cells], cells) or text[:1]
         if len(line) < len(text):
             ends = (each.start() for each in re.finditer(_BREAK, text[: len(line) + 1 + _MAX_UNIT]))
@@ -225,7 +225,7 @@ def _head(text: str, cells: int) -> str:
     return text
 
 
-# Wide since Unicode 16, and letters of flags, which some terminals draw wide where they are alone.
+# Wide since Unicode 16, and regional indicators, which some terminals draw wide if alone.
 _WIDE_SOMEWHERE = (
     *((0x2630, 0x2637), (0x268A, 0x268F), (0x4DC0, 0x4DFF)),
     *((0x1D300, 0x1D356), (0x1D360, 0x1D376), (0x1F1E6, 0x1F1FF)),
@@ -236,7 +236,7 @@ _WIDE_SOMEWHERE = (
 def char_width(char: str) -> int:
     """Return the cells of one printable character: 0, 1 or 2, the maximum over terminals.
 
-    A line that takes more than it was counted for would go on in the next row.
+    A line wider than counted would continue in the next row.
     """
     if unicodedata.category(char) in {"Mn", "Me"}:
         return 0

@@ -1,8 +1,8 @@
 """Units, and all functions that turn a number into text.
 
-Values travel in NVML's own units (mW, MHz, bytes); people read watts and GiB. `readable` gives
-the long form ("74.2 GiB"), the functions beside it the short ones that tables are built from.
-None is always `ABSENT`, never 0.
+Values have NVML's own units (mW, MHz, bytes); people read watts and GiB. `readable` gives the long
+form ("74.2 GiB"), the other functions the short ones used in tables. None is always `ABSENT`, never
+0.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import Enum
 from typing import NamedTuple, TypeVar
 
 ABSENT = "-"
-"""Shown where a device has no such value."""
+"""Shown if a device has no such value."""
 
 Number = TypeVar("Number", int, float)
 Key = TypeVar("Key")
@@ -42,7 +42,7 @@ class Unit(Enum):
 
     @property
     def suffix(self) -> str:
-        """The unit as written behind a number, empty for a bare one."""
+        """The unit after a number, empty for a bare one."""
         return self.value
 
 
@@ -53,7 +53,7 @@ HIGHEST: Mapping[Unit, int] = {
     Unit.MILLIWATT: 5_000_000,
     Unit.MEGAHERTZ: 100_000,
 }
-"""What no GPU exceeds: a number above it is none. Bytes that fell below zero have wrapped."""
+"""What no GPU exceeds: higher numbers are invalid. Bytes that fell below zero have wrapped."""
 
 
 def readable(value: object, unit: Unit = Unit.NONE) -> str:
@@ -118,7 +118,7 @@ def megahertz(value: float | None) -> str:
 
 
 def celsius(value: float | None) -> str:
-    """Return whole degrees: `62C` (the degree sign is no ASCII)."""
+    """Return whole degrees: `62C` (the degree sign is not ASCII)."""
     return ABSENT if value is None else f"{value:.0f}C"
 
 
@@ -129,7 +129,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def inflected(number: int, text: str) -> str:
-    """Return a text about so many: `is hot` for one, `are hot` for two, of `[is|are] hot`."""
+    """Return a text for a number, from `[is|are] hot`: `is hot` for one, `are hot` for two."""
     return _ONE_OR_SEVERAL.sub(r"\1" if number == 1 else r"\2", text)
 
 
@@ -147,13 +147,13 @@ def ranges(numbers: Iterable[int]) -> list[str]:
 def floor_tenths(seconds: float) -> float:
     """Return a span rounded down to tenths of a second.
 
-    Sentences round down as well: rounded up, evidence could exceed the sentence that it proves.
+    Sentences round down too: rounded up, evidence could exceed the sentence that it supports.
     """
     return int(10 * seconds) / 10
 
 
 def duration(seconds: float | None) -> str:
-    """Return a span in its two largest units, six columns at most: `42s`, `3m07s`, `12d04h`."""
+    """Return a span in its two largest units, at most six columns: `42s`, `3m07s`, `12d04h`."""
     if seconds is None:
         return ABSENT
     whole = max(0, int(seconds))
@@ -180,7 +180,7 @@ def price(value: float | None) -> str:
 
 
 def short(value: float | None, unit: Unit) -> str:
-    """Return a number of any unit as on an axis or in a table: `74.2G`, `310W`, `1.5G/s`."""
+    """Return a number of any unit in the form for axes and tables: `74.2G`, `310W`, `1.5G/s`."""
     if value is None:
         return ABSENT
     return _SHORT.get(unit, _bare)(value)
@@ -198,7 +198,7 @@ def span(seconds: float) -> str:
 
 
 def ratio(part: float | None, whole: float | None) -> float | None:
-    """Return a share, None where it is not known, or of nothing."""
+    """Return a share, None if unknown, or for a whole of zero."""
     return None if part is None or not whole else part / whole
 
 
@@ -215,7 +215,7 @@ def mean_known(values: Iterable[float | None]) -> float | None:
 
 
 def grouped(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
-    """Return by each key the items that come with it, all in the order in which they came."""
+    """Return the items by key, in their original order."""
     found: dict[Key, list[Item]] = {}
     for key, item in pairs:
         found.setdefault(key, []).append(item)
@@ -282,13 +282,13 @@ _MAX_PARTS = 5
 
 
 class Quantity(NamedTuple):
-    """A number in its base unit, and how much its last digit is worth: 74.2G has steps of 0.1G."""
+    """A number in its base unit, and the value of its last digit: 74.2G has steps of 0.1G."""
 
     value: float
     step: float
 
     def is_close_to(self, value: float) -> bool:
-        """Whether a value is this one when it is rounded to the digits that were written."""
+        """Whether a value equals this one when rounded to the digits that were written."""
         return self.value - self.step / 2 <= value < self.value + self.step / 2
 
 
@@ -298,7 +298,7 @@ def parse_size(text: str) -> Quantity | None:
 
 
 def parse_percentage(text: str) -> Quantity | None:
-    """Return a percentage, with its sign or without: `5`, `99.5%`."""
+    """Return a percentage, with or without its sign: `5`, `99.5%`."""
     return _number(text.removesuffix("%"))
 
 

@@ -24,11 +24,11 @@ from gpudash.model.units import counted
 _encoder = msgspec.json.Encoder()
 
 MAX_BYTES = 8 * 1024 * 1024
-"""Of a document: half of what a reader takes."""
+"""Limit of a document: half of a reader's."""
 _NOTE_BYTES = 512
-"""More than the counts of what was left out take."""
+"""More than the counts of omitted parts take."""
 COMPACT_COMMAND_BYTES = 200
-"""Of a command line in a compact document, which is read at the other end of a link."""
+"""Limit of a command line in a compact document, which is read at the other end of a link."""
 NOT_COMPACT = ("holder_pids", "supported_clocks", "accounted_processes", "nvlinks")
 """Fields of a device that are as long as all others together."""
 _COMPACT_COUNT = 1024
@@ -39,20 +39,20 @@ _NOUNS = {
     "findings": "finding",
     "processes": "process",
 }
-"""What `left_out` counts, by its fields."""
+"""The subjects of the counts in `left_out`, by field."""
 
 _MAX_LENGTH = 10 * LIMIT + 1
 """Characters of the longest clean text: each of them an escape, and an ellipsis."""
 _FIRST = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _LAST = datetime(9998, 12, 31, tzinfo=timezone.utc)
-"""Between these an instant has a date in every time zone."""
+"""Between these, an instant has a date in every time zone."""
 _ASCII = bytes(range(128))
 
 _Document = TypeVar("_Document", bound="Document")
 
 
 class Document(Protocol):
-    """What is carried as a line: the snapshot of a host, or of many."""
+    """The content of a line: the snapshot of a host, or of many."""
 
     @property
     def taken_at(self) -> datetime:
@@ -69,10 +69,10 @@ class Received(msgspec.Struct, Generic[_Document], frozen=True):
 def encode(snapshot: Snapshot) -> bytes:
     """Return a snapshot as one line of UTF-8 JSON without its newline.
 
-    One that would take more than `MAX_BYTES` is written without what matters least: in this
-    order arguments, of the processes with the least GPU memory first; what is known of holders
-    beyond their PIDs; findings that are not critical; processes with the least GPU memory.
-    `left_out` counts them, and a fault names them.
+    If it would take more than `MAX_BYTES`, the least important parts are omitted, in this order:
+    arguments, of the processes with the least GPU memory first; data of holders beyond their PIDs;
+    findings that are not critical; processes with the least GPU memory. `left_out` counts them, and
+    a fault names them.
     """
     line = _encoder.encode(snapshot)
     if len(line) <= MAX_BYTES:
@@ -81,10 +81,10 @@ def encode(snapshot: Snapshot) -> bytes:
 
 
 def encode_compact(snapshot: Snapshot) -> bytes:
-    """Return a snapshot as a short line for a slow link, which `decode` reads as well.
+    """Return a snapshot as a short line for a slow link, which `decode` reads too.
 
-    Without topology, holders, long lists of devices and what is None; command lines take
-    `COMPACT_COMMAND_BYTES` at most, and of processes and findings there are `_COMPACT_COUNT` each.
+    Without topology, holders, long lists of devices and None values; command lines take at most
+    `COMPACT_COMMAND_BYTES`, and of processes and findings there are `_COMPACT_COUNT` each.
     """
     without = dict.fromkeys(NOT_COMPACT)
     devices = tuple([replace(device, **without) for device in snapshot.devices])
@@ -125,7 +125,7 @@ def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _shortened(snapshot: Snapshot, excess: int) -> Snapshot:
-    """Return a snapshot whose document takes `excess` bytes less, as far as that is possible."""
+    """Return a snapshot whose document is `excess` bytes shorter, as far as possible."""
     processes, holders = list(snapshot.processes), list(snapshot.holders)
     findings = list(snapshot.findings or ())
     least_first = sorted(
@@ -178,7 +178,7 @@ def _sum(first: LeftOut, second: LeftOut) -> LeftOut:
 
 
 def _fault(left_out: LeftOut) -> Fault:
-    """Return what is missing in one line."""
+    """Return the omitted parts in one line."""
     counts = [(getattr(left_out, name), _NOUNS[name]) for name in LeftOut.__struct_fields__]
     parts = ", ".join(counted(count, noun) for count, noun in counts if count)
     message = f"too much for one document of {MAX_BYTES >> 20} MiB; left out: {parts}"
@@ -191,10 +191,10 @@ def prepare() -> None:
 
 
 def decode(line: bytes) -> Snapshot:
-    """Return the snapshot of one line, with texts cleaned as `text.clean` does.
+    """Return the snapshot in one line, with texts cleaned as by `text.clean`.
 
-    Raises WireError for anything that is not one: cut off, no JSON, a value of a wrong type or
-    outside of the range of its field.
+    Raises WireError for anything else: truncated, not JSON, a value of a wrong type or outside the
+    range of its field.
     """
     return decode_document(line, _decoder(), _require_square)
 
@@ -205,9 +205,9 @@ def decode_document(
     check: Callable[[_Document], None] | None = None,
     what: str = "snapshot",
 ) -> _Document:
-    """Return the document of one line as `decode` does; `check` may raise ValidationError.
+    """Return the document in one line, like `decode`; `check` may raise ValidationError.
 
-    `what` errors call it.
+    `what` is its name in errors.
     """
     try:
         document = decoder.decode(line)
@@ -228,14 +228,14 @@ def decoder_of(document: type[_Document]) -> msgspec.json.Decoder[_Document]:
 
 
 def require_calendar(taken_at: datetime) -> None:
-    """Raise ValidationError for an instant that has no date in some time zone."""
+    """Raise ValidationError for an instant without a date in some time zone."""
     if not _FIRST <= taken_at <= _LAST:
         problem = f"Expected a date from {_FIRST:%F} to {_LAST:%F} - at `$.taken_at`"
         raise msgspec.ValidationError(problem)
 
 
 def _require_square(snapshot: Snapshot) -> None:
-    """Raise ValidationError for a matrix or a list that has not one entry a GPU."""
+    """Raise ValidationError for a matrix or a list that does not have one entry per GPU."""
     topology = snapshot.topology
     if topology is None:
         return
@@ -276,8 +276,8 @@ def schema_of(document: type[msgspec.Struct], title: str) -> dict[str, Any]:
 def _is_harmless(line: bytes) -> bool:
     """Whether all texts of a valid document are printable, judged from its bytes.
 
-    Printable text needs no escapes but those of the quote and the backslash themselves, and a
-    valid document has no control character that is not escaped, but the last one of ASCII.
+    Printable text needs no escapes but those of the quote and the backslash themselves, and a valid
+    document has no unescaped control character except for the last one of ASCII.
     """
     if line.isascii() and b"\\" not in line and b"\x7f" not in line:
         return True
@@ -285,12 +285,12 @@ def _is_harmless(line: bytes) -> bool:
         rest = line.replace(b"\\\\", b"")
         if rest.count(b"\\") != rest.count(b'\\"'):
             return False
-    # In UTF-8 no character is made of bytes of ASCII and others both.
+    # In UTF-8, no character mixes ASCII bytes with others.
     return b"\x7f" not in line and all(map(is_plain, set(line.translate(None, _ASCII).decode())))
 
 
 def _may_be_too_long(line: bytes) -> bool:
-    """Whether a document may hold a text longer than a clean one."""
+    """Whether a document may contain a text longer than a clean one."""
     start = 0
     while len(line) - start > _MAX_LENGTH:
         quote = line.rfind(b'"', start, start + _MAX_LENGTH + 1)

@@ -1,7 +1,7 @@
-"""XID events handed to the next collector; the driver reports each only once.
+"""XID events handed over to the next collector; the driver reports each only once.
 
 A collector is replaced after a release of the GPUs, and when it hangs or has ended. The next one
-is given, in its environment, the events reported so far and what shows a reset since.
+gets, in its environment, the events reported so far and data that reveal a reset since.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ def encode_handover(
 ) -> dict[str, str]:
     """Return the variable that hands over the events of the last snapshot, none without events.
 
-    A GPU whose events the snapshot does not have keeps those handed over `before`: its collector
-    may have ended before it read that GPU.
+    A GPU without events in the snapshot keeps those handed over `before`: its collector may have
+    ended before it read that GPU.
     """
     devices = snapshot.devices if snapshot is not None else ()
     known = {device.uuid for device in devices if device.xid_events is not None}
     earlier = (device for uuid, device in decode_handover(before).items() if uuid not in known)
     kept = [_kept(each) for each in (*devices, *earlier) if each.uuid and each.xid_events]
     text = msgspec.json.encode(kept).decode() if kept else ""
-    # The locale may be unable to encode a text that is not ASCII.
+    # The locale may not support text beyond ASCII.
     is_carried = text.isascii() and 0 < len(text) <= _MAX_BYTES
     return {_VARIABLE: text} if is_carried else {}
 
 
 def decode_handover(environ: Mapping[str, str]) -> dict[str, Device]:
-    """Return the devices that were handed over, by UUID; none if the variable is malformed."""
+    """Return the devices handed over, by UUID; none if the variable is malformed."""
     text = environ.get(_VARIABLE)
     if not text:
         return {}
