@@ -288,7 +288,7 @@ class UserGpus(NamedTuple):
     held: int = 0
     idle: int = 0
     unknown: int = 0
-    """Of these, those of which it is unknown whether they compute."""
+    """How many of these have an unknown activity."""
     shares: float = 0.0
     """The sum of the user's shares of GPUs."""
 

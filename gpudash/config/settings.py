@@ -273,7 +273,7 @@ def _of_table(help: str, example: str) -> Meta:
 
 
 class Credentials(Struct, frozen=True, kw_only=True):
-    """What logs in at the servers whose URLs are configured beside it, and at no others."""
+    """Credentials for the servers whose URLs are configured beside them, and for no others."""
 
     # fmt: off
     token_file: Annotated[str | None, _of_table(

@@ -159,7 +159,7 @@ class Changes:
             yield from self._gpus(host, known, at)
 
     def _follow(self, hosts: Sequence[FleetHost]) -> None:
-        """Carry over the state of renamed hosts, recognized by their GPUs."""
+        """Carry over the state of renamed hosts, recognised by their GPUs."""
         known = self._hosts
         gone = known.keys() - {host.key for host in hosts}
         new = homes(

@@ -102,4 +102,4 @@ JOB_GPU_COLUMNS: tuple[Column[JobGpu], ...] = (
     words("others", "ALSO USED BY", lambda row: row.others, priority=1, level=lambda _row: "warn"),
     *map(_of_gpu, ("xid", "idle", "name")),
 )
-"""The GPUs of one job in comparison; those that lag are colored."""
+"""The GPUs of one job in comparison; those that lag are coloured."""

@@ -180,7 +180,7 @@ def _both(first: Iterable[_Span], second: Sequence[_Span]) -> float:
     return _total(each for each in shared if each[0] < each[1])
 
 
-# What is so at an instant
+# States at an instant
 
 
 def broken(rows: Iterable[HostRow]) -> tuple[str, ...]:

@@ -72,7 +72,7 @@ class MigLayout(Struct, frozen=True, kw_only=True):
     instances: tuple[MigInstance, ...] | None = None
     """The GPU instances by kind, the smallest first; None where they could not be read."""
     failure: Natural | None = None
-    """What NVML returned where something is None."""
+    """NVML's return value if something is None."""
 
 
 class DetailedDevice(Device, frozen=True, kw_only=True):

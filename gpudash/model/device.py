@@ -72,9 +72,9 @@ STATUS = _state(
 
 
 class AnyDevice(Struct, frozen=True, kw_only=True):
-    """A GPU, or a MIG instance of one, by what is known of it on one host and among many alike.
+    """A GPU, or a MIG instance of one: the fields known on one host and among many alike.
 
-    A field that is moved here from `Device` is one of `FleetDevice`, too.
+    A field moved here from `Device` is also one of `FleetDevice`.
     """
 
     # fmt: off

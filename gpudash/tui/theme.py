@@ -330,7 +330,7 @@ def _theme_of(colors: Palette) -> Theme:
     selected = Style(bgcolor=colors.selected)
     if inverse == "default":
         inverse = "black"
-        # With none of sixteen as a background are all the others readable.
+        # No background among the sixteen keeps all other colours readable.
         selected = Style(color=inverse, bgcolor=colors.selected, bold=False)
     return Theme(
         base=on(colors.text),

@@ -42,15 +42,15 @@ class Timeouts(NamedTuple):
     reap: float = 5.0
     """For a parent to reap a process that ended: many check only now and then."""
     release: float = 7.0
-    """For the driver to free memory: longer than a silent GPU is shown as it was."""
+    """For the driver to free memory: longer than a silent GPU keeps its last values."""
     release_max: float = 15.0
-    """The same where samples are rare."""
+    """The same if samples are rare."""
     release_samples: int = 3
     """Samples that may repeat an old list of processes."""
 
 
 TIMEOUTS = Timeouts()
-"""Those that are used unless a caller has others."""
+"""Used unless a caller has others."""
 
 
 class Kill:

@@ -2,16 +2,16 @@
 
 One line a call. A MIG instance's facts are read whenever it is checked that it is still the same.
 
-What its tables do not hold, as the answers are no plain values:
+Not in its tables, as the answers are not plain values:
 
 - ComputeRunningProcesses, GraphicsRunningProcesses, ProcessUtilization, in `processes`: every two
-  seconds, as they cost the most. MPSComputeRunningProcesses only where there are clients of MPS, or
+  seconds, as they cost the most. MPSComputeRunningProcesses only if there are clients of MPS, or
   a process is new.
-- FieldValues, in `device`: one call for all that are due, link errors every ten seconds among them.
+- FieldValues, in `device`: one call for all due ones, including link errors every ten seconds.
 - EventSetWait, in `xids`: every tick, as an Xid is reported once.
 - GpmSampleGet, in `gpm`: every tick, on the GPUs that have it.
 - NvLinkState, in `links`: every thirty seconds.
-- PcieThroughput, in `rates`: every five seconds, where that is asked for: it blocks for 20 ms.
+- PcieThroughput, in `rates`: every five seconds if requested, as it blocks for 20 ms.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ class GpuReader:
         """Its identity by earlier handles."""
         self._xids: XidWatch | None = None
         self._before: dict[str, Any] = {}
-        """The last values of earlier handles, by which a reset is recognized."""
+        """The last values of earlier handles, by which a reset is recognised."""
         self._failed_with = codes.SUCCESS
         """The code with which the GPU failed before its handle was last obtained."""
         self._retry_at = 0.0

@@ -45,7 +45,7 @@ To each of the two, the ids of the other are settings of power smoothing.
 
 
 class RunningProcess(Struct, frozen=True):
-    """One entry of a process list; memory in bytes, None where the driver does not report it."""
+    """One entry of a process list; memory in bytes, None if the driver does not report it."""
 
     pid: int
     used_gpu_memory_bytes: int | None
@@ -105,7 +105,7 @@ def listed(
 def field_values(
     function: Callable[..., int], handle: Any, structure: Any, ids: Sequence[Scoped]
 ) -> tuple[Iterable[Any] | None, int]:
-    """Call the function that fills an array whose entries name what is wanted."""
+    """Call the function that fills an array whose entries name the requested values."""
     entries = (structure * len(ids))()
     for entry, (number, scope) in zip(entries, ids, strict=True):
         entry.fieldId, entry.scopeId = number, scope
@@ -241,7 +241,7 @@ class Library:
         return not self.wanted.isdisjoint(fields)
 
     def open(self) -> None:
-        """Initialise NVML, also where there is no GPU.
+        """Initialise NVML, even if there is no GPU.
 
         Raises DriverError with NVML's return value and what to do about it.
         """

@@ -19,7 +19,7 @@ MAX_LINKS = 36
 _PAST_THE_LAST = frozenset({codes.INVALID_ARGUMENT, *codes.PERMANENT})
 
 _VERSIONS = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
-"""NVML_NVLINK_VERSION_*, which is no version itself."""
+"""NVML_NVLINK_VERSION_*, which is an enumeration rather than a version."""
 
 LINK_COUNT = 91, 0
 """NVML_FI_DEV_NVLINKLINK_COUNT."""

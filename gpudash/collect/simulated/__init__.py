@@ -109,7 +109,7 @@ class SimulatedLibrary:
         return call
 
     def nvmlInitWithFlags(self, flags: int = 0) -> None:  # noqa: N802
-        """Initialize; earlier handles become invalid."""
+        """Initialise; earlier handles become invalid."""
         if not self._users:
             self.gpus = self._new_gpus()
         self._users += 1

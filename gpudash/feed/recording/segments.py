@@ -76,7 +76,7 @@ class LocalSegments:
         self.path = path
 
     def names(self) -> list[str]:
-        """Return what is in the folder; raises OSError."""
+        """Return the names in the folder; raises OSError."""
         return os.listdir(self.path)
 
     def open(self, name: str) -> int:

@@ -85,7 +85,7 @@ def answer_of(
     decoder: json.Decoder[Any],
     seconds: float,
 ) -> Outcome:
-    """Return what a Prometheus answers; raises PrometheusError."""
+    """Return the answer of a Prometheus; raises PrometheusError."""
     began = time.monotonic()
     limit = [("timeout", f"{_SERVER_SHARE * seconds:.0f}s")]
     body = client.request(path, parameters + limit, seconds)
@@ -102,14 +102,14 @@ def answer_of(
 
 
 class Workers:
-    """Threads for what waits; `descriptor` can be read when some of it is done.
+    """Threads for work that waits; `descriptor` is readable when some of it is done.
 
-    There is none before the first work, so that a process can still be forked.
+    There are none before the first work, so that a process can still be forked.
     """
 
     def __init__(self, count: int) -> None:
         self.pending = 0
-        """How much has been asked for and is not done."""
+        """How much work is pending."""
         self.descriptor, self._wake = os.pipe()
         os.set_blocking(self.descriptor, False)
         os.set_blocking(self._wake, False)
@@ -121,7 +121,7 @@ class Workers:
     def ask(
         self, work: Callable[[], _Result], take: Callable[[_Result | PrometheusError], None]
     ) -> None:
-        """Have work done by a thread; what it returns or raises is taken by `finish`."""
+        """Run work in a thread; `finish` takes its result or exception."""
         if not self._threads:
             self._threads = [Thread(target=self._run, daemon=True) for _ in range(self._count)]
             for thread in self._threads:
@@ -130,7 +130,7 @@ class Workers:
         self._work.put((work, take))
 
     def finish(self) -> None:
-        """Take the results of what has been done since the last call."""
+        """Process the results of work finished since the last call."""
         with suppress(BlockingIOError):
             os.read(self.descriptor, 1 << 12)
         while self._done:
@@ -161,6 +161,6 @@ class Workers:
             except PrometheusError as error:
                 result = error
             self._done.append(partial(take, result))
-            # A full pipe has waked the reader already.
+            # A full pipe has already woken the reader.
             with suppress(BlockingIOError):
                 os.write(self._wake, b"x")

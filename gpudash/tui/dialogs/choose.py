@@ -313,7 +313,7 @@ def _row(choice: Choice, theme: Theme, cells: int) -> Line:
     mark = theme.glyphs.tick if choice.marked else " "
     about = choice.note
     if width(about) > width(choice.text):
-        # The chosen entry is recognized by its text.
+        # The chosen entry is recognised by its text.
         about = theme.cut(about, cells - 7 - width(choice.text))
     note = [Segment(f"{about}  ", key)] if about else []
     room = cells - 4 - width(about) - (3 if about else 0)
