@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     # ignore it.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    # A caller that ignores SIGCHLD would keep us from seeing how our children end.
+    # A parent that ignores SIGCHLD would hide from us how our children end.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _reopen_standard_streams()
     exit_with(lambda: _run(sys.argv[1:] if argv is None else list(argv)))

@@ -123,7 +123,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _refuse_what_is_elsewhere(argv: Sequence[str]) -> None:
-    """Raise UsageError for what changes a GPU, or nvidia-smi alone does, with its command."""
+    """Raise UsageError with nvidia-smi's command for options that change a GPU, or only it has."""
     commands, refused = verbs.names(), {*SETTINGS, *VERBS_ELSEWHERE.split(), *_ELSEWHERE}
     before = list(takewhile(lambda word: word not in commands, argv))
     # A request for help comes first, whatever else is given.
@@ -143,7 +143,7 @@ def _refuse_what_is_elsewhere(argv: Sequence[str]) -> None:
 
 
 def _take_environment(parser: Parser, options: argparse.Namespace) -> None:
-    """Let GPUDASH_PROMETHEUS stand for --prometheus, unless an option is about this host."""
+    """Use GPUDASH_PROMETHEUS in place of --prometheus, unless an option is about this host."""
     if not os.environ.get("GPUDASH_PROMETHEUS") or is_controlled(os.environ):
         return
     if {action.dest for action in given(parser, options)} <= modes.OF_ANY_FLEET:
@@ -246,7 +246,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_nvidia_smi_options(parser: Parser) -> None:
-    """Add the options that people and scripts know from nvidia-smi."""
+    """Add the options that users and scripts know from nvidia-smi."""
     group = parser.add_argument_group("as in nvidia-smi")
 
     def add(*names: str, **declared: Any) -> None:

@@ -65,7 +65,7 @@ def interval(options: argparse.Namespace) -> float:
 
 
 def command(options: argparse.Namespace) -> list[str]:
-    """Return the command that prints snapshots of many hosts: gpudash itself, in `environment`."""
+    """Return the command that prints snapshots of many hosts: gpudash, with `environment`."""
     words = [*collector_words(), *source_words(options, SOURCES.values())]
     return [*words, "--no-config"] if options.no_config else words
 

@@ -37,7 +37,7 @@ class Parser(argparse.ArgumentParser):
     outer: Parser | None = None
     """The parser of options before the command."""
     takes_words = False
-    """Whether all words, options too, are for what it runs, as `words`."""
+    """Whether all words, including options, are passed on as `words`."""
     commands: Collection[Parser] = ()
     """Those of the commands that it knows."""
 
@@ -161,7 +161,7 @@ def declare(parser: Parser, name: str) -> None:
 
 
 def refuse_before(parser: Parser, options: argparse.Namespace, command: Parser) -> None:
-    """Raise UsageError for an option before a command that does not take it."""
+    """Raise UsageError for an option before a command that does not accept it."""
     taken = {action.dest for action in command.declared}
     for action in given(parser, options):
         if action.dest not in taken:
@@ -173,7 +173,7 @@ def refuse_before(parser: Parser, options: argparse.Namespace, command: Parser) 
 
 
 def given(parser: Parser, options: argparse.Namespace) -> Iterator[argparse.Action]:
-    """Yield the options that were given, except those that go with everything."""
+    """Yield the given options, except those accepted by everything."""
     values = vars(options)
     for action in parser.declared:
         if action.dest in _HARMLESS or action.default is argparse.SUPPRESS:

@@ -65,7 +65,7 @@ def print_details(options: argparse.Namespace) -> int:
         refuse(options, ("once", "timeout", "replay", "at"), "--loop")
     while True:
         began = time.monotonic()
-        # Anew each time: a stream leaves out much of what is printed here.
+        # A new source each time, as a stream omits much of this.
         status = with_source(show, options, wanted=lambda: reads)
         if options.loop is None:
             return status

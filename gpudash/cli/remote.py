@@ -45,7 +45,7 @@ def is_name(name: str) -> bool:
 
 
 def lines(options: argparse.Namespace) -> LineSource:
-    """Return what prints the snapshots of this host, or of that of --host."""
+    """Return the source of this host's snapshots, or of that of --host."""
     if options.host:
         return of(options, options.host[0])
     return LineSource(collector_command(options), wire.decode)

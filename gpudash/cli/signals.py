@@ -13,7 +13,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def exit_on_signals(status: int | None = None) -> None:
-    """Let SIGINT, SIGTERM and SIGHUP raise SystemExit, so that what is open is closed.
+    """Let SIGINT, SIGTERM and SIGHUP raise SystemExit, so that open resources are closed.
 
     The first one decides the status unless one is given, and no other interrupts what it ends.
     Those that the caller had ignored stay ignored.

@@ -422,4 +422,4 @@ _COMMANDS: Mapping[str, Command] = {
         for name in QUERIES
     },
 }
-"""The commands by the option that selects them; what has none here is handed on."""
+"""The commands by the option that selects them; others are left to the next nvidia-smi."""

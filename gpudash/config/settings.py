@@ -108,13 +108,13 @@ class OneOf(_Named, frozen=True):
     """One of some names."""
 
     def check(self, value: object, choices: Choices) -> Checked:
-        """Take a name that there is."""
+        """Accept an existing name."""
         problem = _problem(value, getattr(choices, self.names))
         return Checked(value) if problem is None else _wrong(problem)
 
 
 class SomeOf(_Named, frozen=True):
-    """Any number of some names, each once, in the order given."""
+    """Any number of these names, each once, in the given order."""
 
     def check(self, value: object, choices: Choices) -> Checked:
         """Keep the existing names."""

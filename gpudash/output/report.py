@@ -18,7 +18,7 @@ _MIN_BAR, _MAX_DIGITS = 5, 10
 
 
 def render(report: Report, *, width: int = 80, color: bool = False, ascii: bool = False) -> str:
-    """Return how much was seen and held, the rows, and what was wrong for how long."""
+    """Return how much was seen and held, the rows, and the findings with their durations."""
     columns = REPORT_COLUMNS[report.by]
     rows = listing(columns, report.rows, width, ascii=ascii, bar=_MIN_BAR)
     findings = listing(FINDING_COLUMNS, _by_host(report.findings), width, ascii=ascii)

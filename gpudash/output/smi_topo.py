@@ -68,7 +68,7 @@ def matrix(topology: Topology, *, pci_only: bool = False) -> str:
 
 
 def capability(topology: Topology, letter: str) -> str:
-    """Return what -p2p prints for one of r, w, n, a and p."""
+    """Return the output of -p2p for one of r, w, n, a and p."""
     names = gpu_names(topology)
     lines = [" \t" + _UNDERLINED + "".join(f"{name}\t" for name in names) + _PLAIN]
     for name, cells in zip(names, p2p_matrix(topology, letter).cells, strict=True):

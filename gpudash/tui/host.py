@@ -157,7 +157,7 @@ class HostPage(Page):
         put_above(app, page)
 
     def action_view(self, name: str, *about: object) -> None:
-        """Open a page by the name of its module, such as `users`, with what it is about."""
+        """Open a page by the name of its module, such as `users`, with its arguments."""
         view = page_class(f"views.{name}.{name.capitalize()}View")
         self.open_above(view(self.dashboard, *about))
 

@@ -49,7 +49,7 @@ _BY_LETTER = {
 
 
 class Overview(Filtering, HostPage):
-    """Panels over a feed, drawn when something changed."""
+    """Panels over a feed, drawn when something has changed."""
 
     DEFAULT_CSS = """
     Overview > #processes { height: 1fr; }

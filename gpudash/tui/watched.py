@@ -156,7 +156,7 @@ class SentSignals:
         return background
 
     def ask(self, changed: Callable[[], object]) -> None:
-        """Have them read; `changed` is called where there are others. On an event loop."""
+        """Read them; `changed` is called if there are new ones. On an event loop."""
         if self._is_reading:
             self._due = changed
         else:

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print a line for each link or counter; raises DriverError where a GPU is silent."""
+    """Print a line for each link or counter; raises DriverError if a GPU is silent."""
     return with_source(_print_links, options, wanted=lambda: {"nvlinks"})
 
 

@@ -172,7 +172,7 @@ class Survey:
 
     @cached_property
     def schedulers(self) -> Set[str]:
-        """What is known to start jobs there: slurm, kubernetes."""
+        """The schedulers in use: slurm, kubernetes."""
         sources = {source.kind for source in self.snapshot.sources if source.kind in ANNOTATING}
         jobs = {job.kind for job in self.snapshot.jobs}
         return sources | jobs | {job_kind(job) for _, job in self.by_job}

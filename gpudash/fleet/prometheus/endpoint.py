@@ -190,7 +190,7 @@ def _is_exempt(host: str, port: int) -> bool:
 
 
 def _proxy(url: str) -> SplitResult:
-    """Return the parts of a proxy's URL; raises UsageError if it is none that can be used."""
+    """Return the parts of a proxy's URL; raises UsageError for an unusable one."""
     from urllib3.util import parse_url
 
     try:

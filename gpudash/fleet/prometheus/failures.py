@@ -115,7 +115,7 @@ def _reason(body: bytes) -> str | None:
 
 
 def _plain(response: BaseHTTPResponse, body: bytes) -> str:
-    """Return ": " and what a server says in plain text, nothing if that is its status alone."""
+    """Return ": " and a server's plain text; empty if that is only its status."""
     if not response.headers.get("Content-Type", "").startswith("text/plain"):
         return ""
     text, reason = body[:_PLAIN_BYTES].decode("utf-8", "replace").strip(), response.reason

@@ -182,7 +182,7 @@ def _span(seconds: float, steps: int) -> tuple[str, str]:
 
 
 def last_outside(seconds: float, *, is_coarse: bool = False) -> Form:
-    """Ask for the last time in a span at which a value was outside of its bounds.
+    """Query the last time in a span at which a value was outside its bounds.
 
     And for that of its first sample, marked by `FIRST_LABEL`: what was before is not known.
     Of more devices at once a fifth of the steps is looked at.

@@ -176,7 +176,7 @@ class PrometheusSource(Source):
         )
 
     def past(self, since: datetime, until: datetime) -> Iterator[FleetSnapshot]:
-        """Yield what there was from one instant to another; raises PrometheusError."""
+        """Yield snapshots from one instant to another; raises PrometheusError."""
         with closing(Client(self._endpoint)) as client:
             found = Past(*self._past_of(client))
             for each in found.snapshots(since.timestamp(), until.timestamp()):

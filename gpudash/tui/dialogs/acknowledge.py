@@ -25,7 +25,7 @@ _SPANS = {"8h": "8 hours", "1h": "1 hour", "1d": "1 day", "7d": "7 days", "": "u
 
 
 def ask(page: Page, places: Sequence[Place], *, is_demo: bool) -> None:
-    """Ask for how long hosts and GPUs are to be acknowledged, and why; then write that down.
+    """Ask for how long to acknowledge hosts and GPUs, and why; then save that.
 
     If all of them are acknowledged, offer to undo it.
     """

@@ -143,7 +143,7 @@ def load() -> tuple[Any, str]:
 
 
 def is_loaded() -> bool:
-    """Return whether it is known what plotext can do here."""
+    """Return whether plotext was loaded, or found missing."""
     return bool(load.cache_info().currsize)
 
 
@@ -210,7 +210,7 @@ def _drawn(chart: Chart, cells: int, height: int, theme: Theme) -> Sequence[Line
 
 
 def _figure(chart: Chart, cells: int, height: int) -> Any:
-    """Return plotext's only figure, as it is before anything is drawn, with the axes of a chart."""
+    """Return plotext's only figure, cleared, with the axes of a chart."""
     plotext, _ = load()
     figure, pixel = plotext.figure, plotext.pixel
     figure.clear()

@@ -70,7 +70,7 @@ class EventsPage(TablePage[Event]):
         return text if model.lists_jobs else text + adds
 
     def lines(self, cells: int, height: int) -> list[Line]:
-        """Return what is broken, has begun and was lost; the table; which jobs it leaves out."""
+        """Return what is broken, has begun and was lost; the table; which jobs are left out."""
         theme = self.model.value_theme
         summed = self._sum_lines(theme, cells)
         self._above_table = len(summed) if height - len(summed) >= _MIN_TABLE else 0
@@ -206,7 +206,7 @@ class EventsPage(TablePage[Event]):
         return super().empty_text
 
     def action_open(self) -> None:
-        """Go to the time of the event under the cursor on its host, or show the GPUs of its job."""
+        """Go to the time of the selected event on its host, or show the GPUs of its job."""
         event = self.ranking.selected
         if event is None:
             return

@@ -36,7 +36,7 @@ class FindingsPage(FleetPage):
         """The first line of each finding, as drawn."""
 
     def lines(self, cells: int, height: int) -> list[Line]:
-        """Return what all come to, and the findings in view."""
+        """Return the summary of all, and the findings in view."""
         model, theme = self.model, self.model.value_theme
         self._starts = []
         top = verdict_line(model, theme, cells)
@@ -101,7 +101,7 @@ class FindingsPage(FleetPage):
         return found
 
     def action_open(self) -> None:
-        """Go into the host of the finding under the cursor, or show the GPUs of its hosts."""
+        """Enter the host of the selected finding, or show the GPUs of its hosts."""
         model = self.model
         if not model.findings:
             return

@@ -99,7 +99,7 @@ class MapPage(FleetPage):
         return _Plan(found, room, above, rest, has_chart)
 
     def lines(self, cells: int, height: int) -> list[Line]:
-        """Return everything, the map in what the rest leaves."""
+        """Return all lines, with the map in the space that others leave."""
         model, plan = self.model, self._plan(cells, height)
         theme = model.value_theme
         top = _who_and_where(model, theme, cells)
@@ -171,7 +171,7 @@ class MapPage(FleetPage):
                 self.action_open_page("tables.JobsPage")
 
     def action_open(self) -> None:
-        """Go into the host under the cursor."""
+        """Enter the host under the cursor."""
         if self.model.selected_host is not None:
             self.enter(self.model.selected_host.host)
 

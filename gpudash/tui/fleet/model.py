@@ -108,7 +108,7 @@ class FleetModel:
     _around: tuple[tuple[object, ...], Sequence[Event] | None] = (), None
     """The events around the instant shown, with their inputs."""
     _compared: tuple[tuple[FleetSnapshot, ...], Sequence[Event]] = (), ()
-    """What differs now from the instant that is shown, with both snapshots."""
+    """The present differences from the instant shown, with both snapshots."""
     finding = 0
     """The index of the selected finding."""
     report_command: ReportCommand | None = None
@@ -160,7 +160,7 @@ class FleetModel:
     # What the collector is asked for
 
     def ask(self, charts: tuple[ChartRequest, ...], *, wants_events: bool) -> bool:
-        """Ask the collector for what is shown besides the present; return whether that is new."""
+        """Request everything shown besides the present; return whether the request is new."""
         self.charts = charts
         if self.feed.collector is None:
             return False

@@ -314,7 +314,7 @@ class FleetPage(Filtering, Wheel):
         self.show_message(message)
 
     def show_gpus_of(self, host: FleetHost) -> None:
-        """Show what is known of the GPUs of a host."""
+        """Show the known GPUs of a host."""
         put_above(self.app, page_class("fleet.tables.HostGpusPage")(self.model, host.key))
 
     def enter_named(self, name: str, at: datetime | None = None) -> None:

@@ -27,5 +27,5 @@ class ReportPage(Reporting, FleetPage):
 
     @property
     def _refused(self) -> frozenset[str]:
-        """What has no effect here; the span is that of the report."""
+        """Actions without effect here; the span is the report's."""
         return super()._refused - {"zoom"} | {"open"}

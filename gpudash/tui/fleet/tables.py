@@ -80,7 +80,7 @@ class TablePage(FleetPage, Generic[Row]):
         return None
 
     def lines(self, cells: int, height: int) -> list[Line]:
-        """Return the headings and the rows in view, a long list in several parts."""
+        """Return the headings and the rows in view, a long table in several parts."""
         ranking, theme = self.ranking, self.model.value_theme
         if not ranking.rows:
             return [[], [Segment(" " * MARGIN + self.empty_text, theme.dim)]]
@@ -121,7 +121,7 @@ class TablePage(FleetPage, Generic[Row]):
         """Which rows are in view, empty if all are: `1-20 of 1,000`."""
         count = len(self.ranking.rows)
         text = in_view(self._first, self._shown, count)
-        # MIG instances have rows beside those of their GPU, and are not counted as GPUs.
+        # MIG instances have rows too, but are not counted as GPUs.
         return f"{text} rows" if text and count > self.totals.gpus else text
 
     @property
@@ -196,7 +196,7 @@ class HostsPage(TablePage[HostRow]):
         return () if row is None else (Place(row.title),)
 
     def action_open(self) -> None:
-        """Go into the host under the cursor."""
+        """Enter the host under the cursor."""
         if (row := self.ranking.selected) is not None:
             self.enter(row.host)
 
@@ -221,7 +221,7 @@ class GpusPage(TablePage[GpuRow]):
         return (Place(host.title, gpu_index(*row), uuid),)
 
     def action_open(self) -> None:
-        """Go into the host of the GPU under the cursor."""
+        """Enter the host of the GPU under the cursor."""
         if (row := self.ranking.selected) is not None:
             self.enter(row.host)
 
@@ -249,7 +249,7 @@ class HostGpusPage(GpusPage):
         return of_host(self.model, self.host)
 
     def lines(self, cells: int, height: int) -> list[Line]:
-        """Return a line on the host, then the table, then their past."""
+        """Return a line on the host, then the table, then the chart."""
         model, row = self.model, self.model.row_of(self.host)
         theme = model.value_theme
         if row is None:
@@ -268,7 +268,7 @@ class HostGpusPage(GpusPage):
 
     @property
     def _refused(self) -> frozenset[str]:
-        """What has no effect: there is no more to be shown of a GPU, either."""
+        """Actions without effect: there is nothing more to show of a GPU."""
         return super()._refused | {"open"}
 
 
@@ -291,7 +291,7 @@ class GroupsPage(TablePage[GroupRow]):
         self.model.group_by_next()
 
     def action_open(self) -> None:
-        """Show the hosts of the group under the cursor alone."""
+        """Show only the hosts of the group under the cursor."""
         if (row := self.ranking.selected) is None:
             return
         if row.name is None:
@@ -310,7 +310,7 @@ class UsersPage(TablePage[FleetUser]):
     EMPTY = "no user of a GPU is known: nothing says whose processes or jobs there are"
 
     def action_open(self) -> None:
-        """Show the GPUs of the user under the cursor alone."""
+        """Show only the GPUs of the user under the cursor."""
         if (user := self.ranking.selected) is not None:
             self.narrow("user", user.name or "")
 
@@ -365,7 +365,7 @@ class JobPage(TablePage[JobGpu]):
         return self.model.ranked_job_gpus(self.job)
 
     def lines(self, cells: int, height: int) -> list[Line]:
-        """Return lines on the job, the medians of its GPUs and what else is on them; the table."""
+        """Return lines on the job, its GPUs' medians and other users of these; then the table."""
         job, rows = self.model.job_of(self.job), self.ranking.rows
         theme = self.model.value_theme
         parts: list[str | None] = []
@@ -391,7 +391,7 @@ class JobPage(TablePage[JobGpu]):
         return [*about, *super().lines(cells, height - len(top))]
 
     def action_open(self) -> None:
-        """Go into the host of the GPU under the cursor."""
+        """Enter the host of the GPU under the cursor."""
         if (row := self.ranking.selected) is not None:
             self.enter(row.gpu.host)
 

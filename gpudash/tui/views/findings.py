@@ -130,11 +130,11 @@ class FindingsView(View):
         return lines
 
     def move(self, rows: int) -> None:
-        """Move the cursor to another finding, which comes into view."""
+        """Move the cursor to another finding, and scroll to it."""
         self._move(self._cursor.index + rows)
 
     def action_page(self, pages: int) -> None:
-        """Move the cursor by about as much as is in view."""
+        """Move the cursor by about a page."""
         target = self.first + pages * self.page_rows
         behind = [number for number, start in enumerate(self._starts) if start <= max(0, target)]
         self._move(behind[-1] if behind else 0)

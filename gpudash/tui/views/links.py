@@ -49,7 +49,7 @@ _TRENDS = {
     "pcie_trend": ("pcie_rx", "pcie_rx_bytes_per_second", "PCIE RX TREND"),
     "nvlink_trend": ("nvlink_rx", "nvlink_rx_bytes_per_second", "NVL RX TREND"),
 }
-"""The column behind which each curve stands, what it is of, and its heading."""
+"""The column that each curve follows, its metric, and its heading."""
 _COLUMNS = with_trends(
     TRAFFIC_COLUMNS,
     {

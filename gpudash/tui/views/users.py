@@ -132,7 +132,7 @@ class UsersView(View):
         self._ranking.reverse()
 
     def action_open(self) -> None:
-        """Ask for the processes of the user under the cursor."""
+        """Show the processes of the user under the cursor."""
         user = self._ranking.selected
         if user is not None and user.name:
             self.filter_by(f"user={quoted(user.name)}")
@@ -140,7 +140,7 @@ class UsersView(View):
             self.show_message("the owner of these processes is unknown")
 
     def clicked(self, x: int, y: int) -> bool:
-        """Sort by a heading, or choose the user who was clicked."""
+        """Sort by a clicked heading, or choose a clicked user."""
         if y == 1 and self._ranking.rows:
             key = self._table.grid.column_at(x)
             if key is not None:

@@ -74,5 +74,5 @@ class View(HostPage, Wheel):
         self.dismiss(None)
 
     def move(self, rows: int) -> None:
-        """Scroll by lines, as far as there are any: frames may be held back, keys are not."""
+        """Scroll by lines, within bounds: frames may be delayed, but keys are not."""
         self.first = max(0, min(self.first + rows, self._total - self._room))

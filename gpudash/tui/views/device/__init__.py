@@ -279,7 +279,7 @@ class DeviceView(View):
         self.charting.toggle(row.device.key for row in self.rows())
 
     def action_compare(self) -> None:
-        """Choose whose curve is beside the one looked at, with the digit of a GPU at once."""
+        """Choose devices to compare with; the digit of a GPU chooses it at once."""
         shown = self.row()
         others = {row.label: row.device for row in self.rows() if row is not shown}
         if shown is None or not others:
@@ -328,7 +328,7 @@ class DeviceView(View):
         self.explained = not self.explained
 
     def clicked(self, x: int, y: int) -> bool:
-        """Turn to the device that was clicked, or chart the metric."""
+        """Show the clicked device, or chart the clicked metric."""
         if y == 0:
             key = self._tabs.key_at(x)
             if key is not None:

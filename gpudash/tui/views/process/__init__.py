@@ -157,7 +157,7 @@ class ProcessView(View):
         self._section = section
 
     def move(self, rows: int) -> None:
-        """Scroll by lines, away from a section that was asked for."""
+        """Scroll by lines, away from a requested section."""
         self._section = ""
         super().move(rows)
 
