@@ -20,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run gpudash and exit with its status."""
     # Most of a one-shot's time is importing, which makes no garbage.
     gc.disable()
-    # Ctrl-C ends it at once and silently, also within a call that never returns; a caller may
+    # Ctrl-C ends it at once and silently, even within a call that never returns; a parent may
     # ignore it.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

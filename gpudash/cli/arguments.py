@@ -28,7 +28,7 @@ from gpudash.model.errors import UsageError
 _DEFAULT_LOOP_SECONDS = 5.0
 
 _ELSEWHERE = {"mig", "vgpu", "-B", "--list-excluded-gpus"}
-"""What `gpudash smi` does alone, beside `VERBS_ELSEWHERE`, which no part of gpudash does."""
+"""Only `gpudash smi` has these; no part of gpudash has `VERBS_ELSEWHERE`."""
 
 _SHARED: dict[str, dict[str, Any]] = {
     "json": {"action": "store_true", "help": "print one JSON document"},

@@ -179,13 +179,13 @@ def report_words(options: argparse.Namespace) -> list[str] | None:
 
 
 def reported_kind(options: argparse.Namespace) -> SourceKind | None:
-    """Return the source that is asked for and can be reported on, None for none."""
+    """Return the requested source that can be reported on, None for none."""
     asked = (kind for kind in SOURCES.values() if kind.reports and kind.is_asked(options))
     return max(asked, key=lambda kind: kind.has_past, default=None)
 
 
 def source_words(options: argparse.Namespace, kinds: Iterable[SourceKind]) -> list[str]:
-    """Return the options of sources as they are given, without values that may be secret."""
+    """Return the options of sources as given, without values that may be secret."""
     words: list[str] = []
     for kind in kinds:
         for name in (*kind.options, *kind.more):

@@ -39,7 +39,7 @@ class Parser(argparse.ArgumentParser):
     takes_words = False
     """Whether all words, including options, are passed on as `words`."""
     commands: Collection[Parser] = ()
-    """Those of the commands that it knows."""
+    """The parsers of the commands that it knows."""
 
     def __init__(self, **options: Any) -> None:
         self.declared: list[argparse.Action] = []
@@ -56,7 +56,7 @@ class Parser(argparse.ArgumentParser):
 
     @property
     def spellings(self) -> Mapping[str, argparse.Action]:
-        """Its options by each of their names."""
+        """Its options, by each of their names."""
         return {name: action for action in self.declared for name in action.option_strings}
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -130,7 +130,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _choice(action: argparse.Action, word: str) -> str:
-    """Return a value that is one of an argument's choices; raises UsageError for another."""
+    """Return a valid choice of an argument; raises UsageError for any other value."""
     known = list(action.choices or ())
     if word in known:
         return word

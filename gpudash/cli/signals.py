@@ -15,8 +15,8 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def exit_on_signals(status: int | None = None) -> None:
     """Let SIGINT, SIGTERM and SIGHUP raise SystemExit, so that open resources are closed.
 
-    The first one decides the status unless one is given, and no other interrupts what it ends.
-    Those that the caller had ignored stay ignored.
+    The first one decides the status unless one is given, and later ones do not interrupt the
+    cleanup. Those that the parent ignored stay ignored.
     """
     numbers = _not_ignored()
 

@@ -75,7 +75,7 @@ VERBS_ELSEWHERE = (
     "boost-slider power-hint base-clocks conf-compute gpm power-smoothing power-profiles pci prm "
     "rusd"
 )
-"""The commands of nvidia-smi, to driver 590, that `gpudash smi` has not."""
+"""The commands of nvidia-smi, up to driver 590, that `gpudash smi` lacks."""
 
 
 _OWN_WORDS = "\0"

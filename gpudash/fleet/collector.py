@@ -217,7 +217,7 @@ def _about(chart: _Chart, names: Mapping[HostKey, HostKey]) -> _Chart:
 
 
 def _are_all_known(readings: Iterable[Reading]) -> bool:
-    """Whether what monitors hosts has shown all of them, so that one that it has not is unseen."""
+    """Whether the monitoring sources have shown all of their hosts, so that any other is unseen."""
     asked = [each for each in readings if each.report.kind in MONITORING]
     return bool(asked) and all(
         each.report.state == "ok" and each.report.expected_hosts is not None and each.at is None

@@ -58,7 +58,7 @@ def chart_of(
     lines: Iterable[FleetLine],
     message: SafeText | None = None,
 ) -> FleetChart:
-    """Return the answer to a request: lines to `end`, Unix time, whose points are `step` s apart.
+    """Return the answer to a request: lines up to `end`, Unix time, with points `step` s apart.
 
     `message` is why there are none, or no newer ones.
     """

@@ -36,11 +36,11 @@ class SourceKind(NamedTuple):
     has_past: bool = False
     """Whether it knows instants from before the watch began."""
     annotates: bool = False
-    """Whether it knows more about hosts, but not which are to be shown: a scheduler."""
+    """Whether it adds data about hosts, but does not decide which are shown: a scheduler."""
     knows_drained: bool = False
     """Whether it knows which hosts are drained."""
     monitors: bool = False
-    """Whether hosts of a scheduler that it does not know are not monitored."""
+    """Whether a scheduler's hosts that it does not know are unmonitored."""
     reports: bool = False
     """Whether `gpudash report` takes its options."""
 

@@ -155,7 +155,7 @@ StyledLine = list[tuple[str, str]]
 
 
 def dashed(digits: str) -> str:
-    """Return the 32 digits of a UUID as they are written: 8-4-4-4-12."""
+    """Return the 32 digits of a UUID in the usual form: 8-4-4-4-12."""
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 

@@ -134,7 +134,7 @@ def inflected(number: int, text: str) -> str:
 
 
 def ranges(numbers: Iterable[int]) -> list[str]:
-    """Return different numbers in any order as ranges, the lowest first: `0-3`, `6`."""
+    """Return distinct numbers in any order as ranges, the lowest first: `0-3`, `6`."""
     runs: list[tuple[int, int]] = []
     for number in sorted(numbers):
         if runs and runs[-1][1] == number - 1:

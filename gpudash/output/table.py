@@ -208,7 +208,7 @@ def _errors(snapshot: Snapshot, room: int, ascii: bool) -> list[Line]:
 def listing(
     columns: Sequence[Column[Row]], rows: Sequence[Row], room: int, *, ascii: bool, bar: int = 0
 ) -> list[Line]:
-    """Return a heading and a line for each row, nothing without rows; `bar` is as for `fit`."""
+    """Return a heading and a line for each row, empty without rows; `bar` is passed to `fit`."""
     fitted = fit(columns, rows, room, bar=bar)
     return [heading(fitted), *body(fitted, rows, ascii=ascii)] if rows else []
 

@@ -1,4 +1,4 @@
-"""What kind of container a machine is, if any."""
+"""The kind of container that a machine is, if any."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAX_BYTES = 1 << 16
 
 
 def container(root: str, environ: Mapping[str, str]) -> str | None:
-    """Return the kind of container with this file system and environment, None outside of one."""
+    """Return the kind of container with this file system and environment, None outside one."""
     for path, kind in _MARKS.items():
         if os.path.lexists(os.path.join(root, path)):
             return kind

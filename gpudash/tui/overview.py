@@ -169,7 +169,7 @@ class Overview(Filtering, HostPage):
         self.dashboard.move(rows)
 
     def action_page(self, pages: int) -> None:
-        """Move the cursor by what is in view of the part in focus."""
+        """Move the cursor by a page of the part in focus."""
         focused = self.dashboard.devices.focused
         self.action_move(pages * (self.dashboard.layout.seen if focused else self.panels.page))
 

@@ -75,9 +75,9 @@ class Page(Closing[str], inherit_bindings=False):
     is_root = False
     """Whether it is the first page over its feed."""
     page_rows = 1
-    """How many a key moves by that goes to another page of them."""
+    """How many rows a page key moves by."""
     above = 0
-    """Lines of the body above those that are asked where they were clicked."""
+    """Lines of the body above those that handle clicks."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         if "KEYS" in cls.__dict__ and "BINDINGS" not in cls.__dict__:
@@ -109,26 +109,26 @@ class Page(Closing[str], inherit_bindings=False):
     # What a page is
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
-        """Return the lines of its body, around what is under its cursor if it has one."""
+        """Return the lines of its body, around its cursor if it has one."""
         raise NotImplementedError
 
     @property
     def position(self) -> str:
-        """Which rows are in view, empty where all are: `1-22 of 155`."""
+        """Which rows are in view, empty if all are: `1-22 of 155`."""
         return ""
 
     def move(self, rows: int) -> None:
-        """Move the cursor, or scroll where there is none, as far as there are rows."""
+        """Move the cursor, or scroll if there is none, within bounds."""
         raise NotImplementedError
 
     def clicked(self, x: int, y: int) -> bool:
-        """Put the cursor on a cell of the lines; return whether to open what is there."""
+        """Put the cursor on a cell of the lines; return whether to open the item there."""
         return False
 
     def ask(self) -> None:
-        """Ask for what it shows besides the present, if that has changed.
+        """Request everything shown besides the present, if that has changed.
 
-        Called when it is in front and something has happened: a key, a sample, another size.
+        Called in front after any event: a key, a sample, a new size.
         """
 
     # Drawing
@@ -166,7 +166,7 @@ class Page(Closing[str], inherit_bindings=False):
         self.draw_later()
 
     def draw_later(self) -> None:
-        """Ask for and draw what has room, once its parts have their new sizes."""
+        """Request and draw what has room, once its parts have their new sizes."""
 
         def laid_out() -> None:
             self.app.front.ask()
@@ -239,7 +239,7 @@ class Page(Closing[str], inherit_bindings=False):
         self.move(rows)
 
     def action_page(self, pages: int) -> None:
-        """Move by what is in view."""
+        """Move by a page."""
         self.action_move(pages * self.page_rows)
 
     def action_move_to(self, index: int) -> None:
@@ -252,7 +252,7 @@ class Page(Closing[str], inherit_bindings=False):
         self.app.outdated = True
 
     async def on_click(self, event: Click) -> None:
-        """Put the cursor there, or open what is there."""
+        """Put the cursor there, or open the item there."""
         region = self.body.region
         if self.is_active and region.contains(event.screen_x, event.screen_y):
             if self.clicked(event.screen_x - region.x, event.screen_y - region.y - self.above):
@@ -262,7 +262,7 @@ class Page(Closing[str], inherit_bindings=False):
     # Actions
 
     def action_open(self) -> None:
-        """Go into what is under the cursor."""
+        """Enter the item under the cursor."""
 
     def explain_refusal(self, action: str) -> None:
         """Explain why an action that `check_action` refused is not for this page, if that helps."""
@@ -319,7 +319,7 @@ class Page(Closing[str], inherit_bindings=False):
 
 
 class Filtering(Page):
-    """What pages have in common whose rows a filter narrows down, beside what each is."""
+    """The common part of pages with rows narrowed down by a filter, mixed into each."""
 
     prompt: FilterPrompt
 
@@ -328,17 +328,17 @@ class Filtering(Page):
         self.prompt.open()
 
     def action_move(self, rows: int) -> None:
-        """Move the cursor, to where what is typed leads back."""
+        """Move the cursor, which the filter being typed then returns to."""
         super().action_move(rows)
         self.prompt.follow_cursor()
 
     def on_filter_prompt_resized(self, _message: FilterPrompt.Resized) -> None:
-        """Give the prompt its lines, or the page its own back."""
+        """Give the prompt its lines, or return them to the page."""
         self.bottom.set_class(self.prompt.is_open, "-covered")
         self.draw_later()
 
 
 def page_class(path: str) -> Any:
-    """Return the class of a page by its module and its name; it is imported only now."""
+    """Return the class of a page by its module and its name, importing it."""
     module, _, name = path.rpartition(".")
     return getattr(import_module(f"gpudash.tui.{module}"), name)

@@ -220,7 +220,7 @@ class Reporting(Page):
         self._report.close()
 
     def ask(self) -> None:
-        """Have the report made up to the instant that is shown."""
+        """Make the report up to the instant shown."""
         self._report.follow_time()
         super().ask()
 
@@ -229,7 +229,7 @@ class Reporting(Page):
         self._report.scroll(rows)
 
     def action_page(self, pages: int) -> None:
-        """Scroll by what is in view, but for a row that stays."""
+        """Scroll by a page, except for a row that stays."""
         self.move(pages * max(1, self._report.room - 1))
 
     def action_zoom(self, step: int) -> None:

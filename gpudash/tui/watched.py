@@ -144,7 +144,7 @@ class SentSignals:
         self._stamp: object = None
         self._is_reading = False
         self._due: Callable[[], object] | None = None
-        """Whom to call after another reading, None for none: it was asked for during one."""
+        """The callback after another reading, None for none: it was requested during one."""
 
     @cached_property
     def _background(self) -> Background:

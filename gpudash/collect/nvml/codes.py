@@ -117,7 +117,7 @@ def init_error(code: int, root: str = "/", environ: Mapping[str, str] = os.envir
     """Return why NVML could not be initialised here and what to do about it, in one line."""
     if code == LIB_RM_VERSION_MISMATCH:
         return _mismatch(root) or driver_message(code)
-    # Only a driver that fails needs it.
+    # Only a failing driver needs it.
     from gpudash.system.container import container
 
     if code == UNKNOWN and container(root, environ):
@@ -158,7 +158,7 @@ def library_version(root: str = "/") -> str | None:
 
 
 def library_path(root: str = "/") -> str | None:
-    """Return the file that NVML was loaded from, without links, None if there was none."""
+    """Return the file that NVML was loaded from, with links resolved, None if there is none."""
     for line in _read(root, "proc/self/maps").splitlines():
         path = line.partition("/")[2]
         if _LIBRARY in path:

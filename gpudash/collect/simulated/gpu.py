@@ -39,7 +39,7 @@ def start_time(program: Program, now: float) -> float:
 
 
 Ratio = Literal["intensity", "bandwidth", "tensor", "encoder", "decoder", "pcie", "nvlink"]
-"""What else a program does, by its fields that are ratios of its load."""
+"""Other activities of a program, by its fields that are ratios of its load."""
 
 
 class Moment(Struct, frozen=True):
@@ -118,7 +118,7 @@ class SimulatedGpu:
         return sum(program.memory + (3 + program.pid % 5) * MIB for program in programs)
 
     def load(self, start: float, end: float, ratio: Ratio | None = None) -> float:
-        """Return the mean utilization between two instants, or what is a ratio of it, percent."""
+        """Return the mean utilization between two instants, or a ratio of it, percent."""
         parts = [
             signal.total(start, end) * (getattr(program, ratio) if ratio else 1.0)
             for program, signal in self.occupants
@@ -142,7 +142,7 @@ class SimulatedGpu:
         return min(100, sum(round(load * each) for load, each in loads))
 
     def at(self, second: int) -> Moment:
-        """Return what its sensors read in a second, Unix time."""
+        """Return the sensors' readings in a second, Unix time."""
         loads = tuple(round(o.signal.total(second, second + 1)) for o in self.occupants)
         power = self.watts(second, second + 1)
         warmth = self.board.heat * self.watts(second - _LAG, second)

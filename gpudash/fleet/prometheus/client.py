@@ -292,7 +292,7 @@ def _printed(command: tuple[str, ...]) -> str:
 
 
 def _body(response: urllib3.BaseHTTPResponse) -> bytes:
-    """Return all of an answer, unpacked; raises PrometheusError beyond `MAX_BYTES`."""
+    """Return the whole answer, unpacked; raises PrometheusError beyond `MAX_BYTES`."""
     encoding = response.headers.get("Content-Encoding", "identity").lower()
     if encoding not in ("identity", "gzip", "x-gzip"):
         raise PrometheusError(f"answers in an encoding that was not asked for: {encoding}")
@@ -300,7 +300,7 @@ def _body(response: urllib3.BaseHTTPResponse) -> bytes:
     body = source.read(MAX_BYTES + 1)
     if len(body) > MAX_BYTES:
         raise PrometheusError(f"answers with more than {MAX_BYTES >> 20} MiB")
-    # Only its end shows whether it is whole; gzip takes an empty answer for an empty file.
+    # Only its end shows whether it is complete; gzip takes an empty answer for an empty file.
     response.read(1)
     if source is not response and not response.tell():
         raise EOFError

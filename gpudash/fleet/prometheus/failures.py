@@ -145,11 +145,11 @@ def _proxy_refusal(proxy: SplitResult, reason: str) -> str:
 
 
 def failure(error: Exception, address: ServerUrl, withheld: str | None) -> PrometheusError:
-    """Return why there was no whole answer of a server, or of the proxy before it.
+    """Return why there was no complete answer of a server, or of the proxy before it.
 
     `withheld` is as for `refusal`.
     """
-    # What urllib3 has wrapped is either the cause or an argument.
+    # An error wrapped by urllib3 is either the cause or an argument.
     while inner := [each for each in (error.__cause__, *error.args) if isinstance(each, Exception)]:
         error = inner[0]
     if (proxy := address.proxy) is None:
@@ -159,12 +159,12 @@ def failure(error: Exception, address: ServerUrl, withheld: str | None) -> Prome
     else:
         text = _through(proxy, _failure_text(error, proxy.hostname or "", proxy.port or 80))
     if withheld is not None and isinstance(error, ssl.SSLError):
-        # A server may end the handshake of a client without a certificate.
+        # A server may end the handshake with a client that has no certificate.
         text = f"{text}; {withheld}"
     return PrometheusError(text)
 
 
-# The first that an error is counts.
+# The first matching kind of error counts.
 _FAILURES: tuple[tuple[Any, str], ...] = (
     ((TimeoutError, ReadTimeoutError), "no whole answer in time"),
     (gaierror, "cannot resolve {host}: {why}"),

@@ -45,7 +45,7 @@ from gpudash.model.text import clean
 QUERY, RANGE = "/api/v1/query", "/api/v1/query_range"
 NAMES_PATH = "/api/v1/label/__name__/values"
 NAMES_REFUSED = (400, 403, 404, 405, 422)
-"""HTTP statuses of servers and proxies that do not list the names of metrics."""
+"""HTTP statuses of servers and proxies that do not list metric names."""
 
 Ask = Callable[[str, list[tuple[str, str]], json.Decoder[Any]], Any]
 """Queries the server and waits; raises PrometheusError."""
@@ -114,7 +114,7 @@ class Past:
 
     def _present(self, until: float) -> float:
         """Return an instant, or the server's present if that is earlier."""
-        # Where the clocks differ, all would be gone after that.
+        # If the clocks differ, everything would be gone after that.
         for row in self._ask(QUERY, [("query", "vector(time())")], VECTOR).result:
             until = min(until, row.number or until)
         return until

@@ -184,8 +184,8 @@ def _span(seconds: float, steps: int) -> tuple[str, str]:
 def last_outside(seconds: float, *, is_coarse: bool = False) -> Form:
     """Query the last time in a span at which a value was outside its bounds.
 
-    And for that of its first sample, marked by `FIRST_LABEL`: what was before is not known.
-    Of more devices at once a fifth of the steps is looked at.
+    Also query that of its first sample, marked by `FIRST_LABEL`: nothing is known before it.
+    For many devices at once, only a fifth of the steps is read.
     """
     span, step = _span(seconds, _STEPS // 5 if is_coarse else _STEPS)
 

@@ -130,9 +130,9 @@ class Chart(NamedTuple):
 
 @cache
 def load() -> tuple[Any, str]:
-    """Import plotext: in a thread, so that keys are answered meanwhile.
+    """Import plotext, in a thread so that keys still work.
 
-    Returns it, or None and why it cannot be imported.
+    Return it, or None and why it cannot be imported.
     """
     try:
         import plotext

@@ -35,7 +35,7 @@ _WHOLE_TEXTS = frozenset({"pid", "time", "idle", "elapsed", "left"})
 
 
 def trend(key: str, field: str, header: str, width: int, priority: int) -> Column[Any]:
-    """Return a column for the past of a field of a row's device, a dash where that has no value."""
+    """Return a column for the past of a field of a row's device, a dash if that has no value."""
     return Column(
         key=key,
         header=header,
@@ -50,7 +50,7 @@ def trend(key: str, field: str, header: str, width: int, priority: int) -> Colum
 def with_trends(
     columns: Iterable[Column[Row]], trends: Mapping[str, Column[Row]]
 ) -> list[Column[Row]]:
-    """Return columns, behind some of them, by their keys, those of their past."""
+    """Return columns with those of their past after some of them, by key."""
     pairs = ((column, trends.get(column.key)) for column in columns)
     return [each for pair in pairs for each in pair if each is not None]
 

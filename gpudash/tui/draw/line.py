@@ -75,7 +75,7 @@ def spread(left: Sequence[Segment], right: Sequence[Segment], cells: int, blank:
 
 
 def in_view(first: int, shown: int, count: int) -> str:
-    """Return which of so many are in view, from index `first` on: `1-20 of 1,000`; "" for all."""
+    """Return which rows are in view, from index `first` on: `1-20 of 1,000`; "" for all."""
     if shown >= count:
         return ""
     last = first + shown

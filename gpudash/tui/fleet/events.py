@@ -53,7 +53,7 @@ class EventsPage(TablePage[Event]):
         """Where the cursor was put for it."""
 
     def ask(self) -> None:
-        """Have the signals on record read, too."""
+        """Read the signals on record too."""
         self.model.read_signals(self.draw)
         super().ask()
 

@@ -92,7 +92,7 @@ class FleetModel:
     """How often the user asked to reconnect silent hosts at once."""
     chart_metric, chart_seconds = METRICS[0], SPANS[0]
     charts: tuple[ChartRequest, ...] = ()
-    """Those that were asked for last."""
+    """The charts last requested."""
     painting: Painting = PAINTINGS[0]
     grouping = next(iter(GROUPINGS))
     """What hosts are grouped by."""
@@ -186,7 +186,7 @@ class FleetModel:
 
     @property
     def value_theme(self) -> Theme:
-        """The theme in which values are shown, which fades while they are no longer true."""
+        """The theme for values, which fades while they are out of date."""
         is_old = self.feed.state in (FeedState.STALE, FeedState.RESTARTING)
         return faded(self.theme) if is_old and self.time.is_live else self.theme
 

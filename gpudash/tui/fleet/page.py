@@ -95,7 +95,7 @@ class FleetPage(Filtering, Wheel):
         return self.model.totals
 
     def ask(self) -> None:
-        """Send the collector what the page needs, if that has changed."""
+        """Send the collector the page's request, if that has changed."""
         model, (cells, height) = self.model, self.body.size
         if not cells:
             return
@@ -153,7 +153,7 @@ class FleetPage(Filtering, Wheel):
         return [sums, *above, *page, *[[]] * (room - len(page)), *below]
 
     def _around(self, cells: int, height: int) -> tuple[Sequence[Line], Sequence[Line], int]:
-        """Return what stands between the sums and the page, and below, and the room it leaves."""
+        """Return the lines between the sums and the page, those below, and the room left."""
         model, theme = self.model, self.model.value_theme
         above = filter_line(model, theme, cells, self.leaves)
         above += [] if self.LISTS_EVENTS else around_line(model, theme, cells)

@@ -33,7 +33,7 @@ class EventsView(View):
         return [each for each in reversed(self.dashboard.events.all) if each.at <= until]
 
     def ask(self) -> None:
-        """Have read what is on record of before, and the signals that were sent."""
+        """Read earlier events on record, and the signals that were sent."""
         self.dashboard.events.read_earlier(self.dashboard.snapshot.taken_at)
         self.dashboard.events.read_signals(self.draw)
 

@@ -172,7 +172,7 @@ class FindingsView(View):
             self.show_device(keys[0])
 
     def clicked(self, x: int, y: int) -> bool:
-        """Move to the finding that was clicked, to be opened."""
+        """Move to the clicked finding, to be opened."""
         below_title = y - len(self.pinned(*self.body.size))
         line = below_title + self.first
         is_blank = line >= self._total or line + 1 in self._starts

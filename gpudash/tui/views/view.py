@@ -64,7 +64,7 @@ class View(HostPage, Wheel):
 
     @property
     def position(self) -> str:
-        """Which lines are in view, empty where all are."""
+        """Which lines are in view, empty if all are."""
         if not 0 < self._room < self._total:
             return ""
         return f"{self.first + 1}-{self.first + self._room} of {self._total}"
