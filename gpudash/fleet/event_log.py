@@ -58,7 +58,7 @@ class Log:
 
 
 def together(known: Sequence[Event], more: Sequence[Event]) -> list[Event]:
-    """Return the known events and those of `more` that are not among them, by and large."""
+    """Return the known events and those of `more` not among them, even seen a little apart."""
     moments: dict[object, list[datetime]] = {}
     # There may be far more known events: those before the first other one cannot match.
     first = min((each.at for each in more), default=None)

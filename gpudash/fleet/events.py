@@ -64,9 +64,9 @@ class Changes:
         self._asked: set[HostKey] = set()
         """Hosts that are there but have not answered yet."""
         self._fresh: set[str] = set()
-        """Hosts that appear first in the newest snapshot."""
+        """Hosts that first appear in the newest snapshot."""
         self._lost: list[tuple[SafeText | None, LastGpu]] = []
-        """GPUs whose job first lacks in the newest snapshot, each with its cluster."""
+        """GPUs that first lack their job in the newest snapshot, each with its cluster."""
         self._outliers: frozenset[str] = frozenset()
         """GPUs that are hotter than others but not slowed down."""
         self._left: set[HostKey | str] = set()

@@ -102,7 +102,7 @@ class Session:
             )
 
     def check_driver(self) -> None:
-        """Reopen NVML in the next tick if no GPU is known to it: the driver was reloaded."""
+        """Reopen NVML in the next tick if all GPUs find it uninitialised: a driver reload."""
         faults = [gpu.device.fault for gpu in self._registry.gpus]
         if faults and all(fault and fault.code == codes.UNINITIALIZED for fault in faults):
             self._is_dead = True

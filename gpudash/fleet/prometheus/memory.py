@@ -92,7 +92,7 @@ class Memory:
         """Whether a complete answer left a device out.
 
         An omission in a partial answer means nothing, unless earlier partial ones had the device
-        and this one has others of its host: a server that never answers would not come and go.
+        and this one has others of its host: a part that never answers would not come and go.
         """
         if device.seen_at < self.complete_at:
             return True
