@@ -120,7 +120,7 @@ def show(
         from gpudash.tui.overview import Overview
 
         page = Overview(feed)
-        page.dashboard.report_command = None if reported is None else (reported, {})
+        page.model.report_command = None if reported is None else (reported, {})
         return page
 
     return show_page(start_collecting, first_page, first_frame, config=config, **for_this_run)

@@ -151,9 +151,9 @@ class GpudashApp(TerminalApp):
 
     def _prepare(self, page: Page) -> None:
         page.is_root = True
-        page.shown.theme = self.load_theme()
+        page.model.theme = self.load_theme()
         page.apply(self.preferences)
-        page.shown.status_message.on_expiry = lambda after: self.set_timer(after, self.redraw)
+        page.model.status_message.on_expiry = lambda after: self.set_timer(after, self.redraw)
 
     @property
     def root(self) -> Page:
@@ -211,7 +211,7 @@ class GpudashApp(TerminalApp):
         Extra arguments are passed on: later versions of Textual have more of them.
         """
         if not self.screen.is_modal:
-            self.front.shown.status_message.show("")
+            self.front.model.status_message.show("")
         self._is_acting = True
         try:
             if await super().run_action(action, *where, **named):
@@ -253,7 +253,7 @@ class GpudashApp(TerminalApp):
         screen, page = self.screen, self.front
         first = screen.KEYS if isinstance(screen, (Page, Dialog)) else ()
         if screen is page and isinstance(self.focused, Edit):
-            first = tuple(key for key in page.shown.keys if key.group == "Filter")
+            first = tuple(key for key in page.model.keys if key.group == "Filter")
         put_above(self, page.help(first))
 
     def action_mistakes(self) -> None:
@@ -261,7 +261,7 @@ class GpudashApp(TerminalApp):
         from gpudash.tui.dialogs.text import MistakesScreen
 
         if self.preferences.mistakes:
-            put_above(self, MistakesScreen(self.front.shown.theme, self.preferences.mistakes))
+            put_above(self, MistakesScreen(self.front.model.theme, self.preferences.mistakes))
         else:
             self.show_message("there are no mistakes in the settings")
 
@@ -272,7 +272,7 @@ class GpudashApp(TerminalApp):
         page = self.front
         save_screen(
             page.subject,
-            page.shown.snapshot.taken_at,
+            page.model.snapshot.taken_at,
             lambda title: self.export_screenshot(title=title),
             in_loop(self.show_message),
         )
@@ -306,18 +306,18 @@ class GpudashApp(TerminalApp):
         """Show everything in the theme of the settings."""
         theme = self.load_theme()
         for page in self.pages:
-            page.shown.theme = theme
+            page.model.theme = theme
         self.apply_textual_theme()
 
     def apply_textual_theme(self) -> None:
         """Give Textual the same colours for its own widgets."""
-        theme = textual_theme(self.preferences.current.theme, self.front.shown.theme)
+        theme = textual_theme(self.preferences.current.theme, self.front.model.theme)
         self.register_theme(theme)
         self.theme = theme.name
 
     def watch_theme(self) -> None:
         """Pass on the terminal's own colours unchanged if the theme uses them."""
-        self.ansi_color = self.front.shown.theme.is_ansi
+        self.ansi_color = self.front.model.theme.is_ansi
         self.outdated = True
 
     def action_choose_theme(self) -> None:
@@ -328,7 +328,7 @@ class GpudashApp(TerminalApp):
             if name != self.preferences.current.theme:
                 self.preferences.try_out(theme=name)
                 self.apply_theme()
-            return self.front.shown.theme
+            return self.front.model.theme
 
         def chosen(name: str | None) -> None:
             if name is None:

@@ -10,7 +10,7 @@ from textual.screen import Screen
 from gpudash.analysis.filter import parse
 from gpudash.analysis.labels import command
 from gpudash.analysis.table import ProcessRow
-from gpudash.feed.protocol import FeedState
+from gpudash.feed.protocol import FeedState, SnapshotFeed
 from gpudash.model.errors import FilterError
 from gpudash.model.state import ASLEEP, RESTING
 from gpudash.model.units import ABSENT
@@ -30,29 +30,27 @@ class HostPage(Page):
 
     BINDINGS: ClassVar[list[Any]] = bindings(HOST_KEYS)
 
-    def __init__(self, dashboard: DashboardModel) -> None:
-        super().__init__(dashboard)
-        self.dashboard = dashboard
-        self.feed = dashboard.feed
+    model: DashboardModel
+    feed: SnapshotFeed
 
     # What the app asks of the page in front
 
     def tick(self) -> None:
         """Show what came before the first snapshot, or leave if there will never be one."""
-        self.dashboard.preview()
+        self.model.preview()
         super().tick()
 
     @property
     def subject(self) -> str:
         """The name of the host."""
-        return self.dashboard.snapshot.host.hostname or ""
+        return self.model.snapshot.host.hostname or ""
 
     def help(self, first: Sequence[Key]) -> Screen[Any]:
         """Return the dialog that lists all keys of one host."""
         from gpudash.tui.dialogs.text import HelpScreen
 
-        keys = dict.fromkeys(self.dashboard.in_force((*first, *KEYS)))
-        return HelpScreen(self.dashboard.theme, tuple(keys))
+        keys = dict.fromkeys(self.model.in_force((*first, *KEYS)))
+        return HelpScreen(self.model.theme, tuple(keys))
 
     @property
     def may_signal(self) -> bool:
@@ -69,7 +67,7 @@ class HostPage(Page):
         """Explain that an action needs a process, which this page does not show."""
         if action.partition("(")[0] not in SELECTION_ACTIONS or self.may_signal:
             return
-        key = next((key for key in self.dashboard.keys if key.action == action), None)
+        key = next((key for key in self.model.keys if key.action == action), None)
         if key is not None:
             self.show_message(f"{key.shown} needs a process: select one in the list")
 
@@ -77,7 +75,7 @@ class HostPage(Page):
         """Sample less often (1) or more often (-1), or play faster or slower, from now on."""
         feed, collector = self.feed, self.feed.collector
         if collector is None:
-            self.dashboard.time.change_speed(step)
+            self.model.time.change_speed(step)
             return
         seconds = next_interval(feed.interval, step)
         if seconds == feed.interval:
@@ -94,8 +92,8 @@ class HostPage(Page):
         """Freeze the screen, or follow the feed; explain that while there is no sample."""
         super().action_pause()
         if self.feed.state is FeedState.RELEASED:
-            did = "no longer frozen" if self.dashboard.time.is_live else "frozen"
-            key = shown_key(self.dashboard.keys, "driver.release")
+            did = "no longer frozen" if self.model.time.is_live else "frozen"
+            key = shown_key(self.model.keys, "driver.release")
             self.show_message(f"screen {did}; nothing is sampled until {key} reattaches")
 
     def action_release(self) -> None:
@@ -112,7 +110,7 @@ class HostPage(Page):
             Choice("n", "n  keep monitoring"),
             Choice("y", "y  detach"),
         ]
-        key = shown_key(self.dashboard.keys, "driver.release")
+        key = shown_key(self.model.keys, "driver.release")
         asked = (
             "To reset a GPU or the driver, every program must have left it. "
             f"No GPU is monitored until {key} reattaches."
@@ -159,11 +157,11 @@ class HostPage(Page):
     def action_view(self, name: str, *about: object) -> None:
         """Open a page by the name of its module, such as `users`, with its arguments."""
         view = page_class(f"views.{name}.{name.capitalize()}View")
-        self.open_above(view(self.dashboard, *about))
+        self.open_above(view(self.model, *about))
 
     def action_view_gpu(self, index: int) -> None:
         """Show everything about the GPU with this index."""
-        gpus = self.dashboard.snapshot.devices
+        gpus = self.model.snapshot.devices
         key = next((each.key for each in gpus if each.index == index and not each.is_mig), None)
         if key is None:
             self.show_message(f"there is no GPU {index}")
@@ -176,18 +174,18 @@ class HostPage(Page):
 
     def action_open(self) -> None:
         """Show what is under the cursor of the overview."""
-        if self.dashboard.devices.focused:
+        if self.model.devices.focused:
             self.action_view("device")
         else:
             self.action_view_process()
 
     def action_view_process(self, section: str = "") -> None:
         """Show the selected process, starting at its `tree` or its `environment`."""
-        row = self.dashboard.listing.selected
+        row = self.model.listing.selected
         if row is None:
             self.show_message(NONE_SELECTED)
             return
-        self.dashboard.listing.hold()
+        self.model.listing.hold()
         self.action_view("process", row, section)
 
     def filter_by(self, text: str) -> None:
@@ -198,24 +196,24 @@ class HostPage(Page):
             self.show_message(str(error))
             return
         self.app.close_above(self.app.root)
-        self.dashboard.listing.filter_by(wanted)
+        self.model.listing.filter_by(wanted)
         self.show_message("")
 
     # The selected process
 
     def action_copy_pid(self) -> None:
         """Copy the PID of the selected process."""
-        row = self.dashboard.listing.selected
+        row = self.model.listing.selected
         self._copy("PID", str(row.process.pid) if row else "")
 
     def action_copy_command(self) -> None:
         """Copy the command line of the selected process in shell syntax."""
-        row = self.dashboard.listing.selected
+        row = self.model.listing.selected
         text = command(row.process) if row and row.process.command_line else ""
         self._copy("command line", text)
 
     def _copy(self, what: str, text: str) -> None:
-        if self.dashboard.listing.selected is None:
+        if self.model.listing.selected is None:
             self.show_message(NONE_SELECTED)
         elif not text or text == ABSENT:
             self.show_message(f"there is no {what} to copy")
@@ -225,11 +223,11 @@ class HostPage(Page):
 
     def action_kill(self, signal_name: str) -> None:
         """Ask whether to signal the tagged processes, else the selected one."""
-        if self.dashboard.time.is_recorded:
+        if self.model.time.is_recorded:
             self.show_message("this is a recording: its processes cannot be signalled")
-        elif self.dashboard.read_only:
+        elif self.model.read_only:
             self.show_message("read-only: nothing is sent")
-        elif self.dashboard.devices.focused:
+        elif self.model.devices.focused:
             self.explain_focus()
         elif not (rows := self.chosen_rows):
             self.show_message(NONE_SELECTED)
@@ -241,17 +239,17 @@ class HostPage(Page):
             # A read-only screen does not even load the code that signals.
             from gpudash.tui.kill import ask
 
-            ask(self.app, self.dashboard, rows, signal_name)
+            ask(self.app, self.model, rows, signal_name)
 
     def explain_focus(self) -> None:
         """Show which key moves the focus from the GPUs to the processes."""
-        key = shown_key(self.dashboard.keys, "move.turn")
+        key = shown_key(self.model.keys, "move.turn")
         self.show_message(f"{key} goes back to the processes: select one there")
 
     @property
     def chosen_rows(self) -> list[ProcessRow]:
         """Return the target of a signal: the tagged processes, else the selected one, if any."""
-        listing = self.dashboard.listing
+        listing = self.model.listing
         rows = listing.tagged_rows if self.is_root else []
         if not rows and listing.selected is not None:
             listing.hold()

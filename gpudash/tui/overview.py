@@ -62,10 +62,10 @@ class Overview(Filtering, HostPage):
         self.is_entered = is_entered
         self._critical = FindingChanges("critical")
         self._heights = (0, 1)
-        self.panels = DashboardPanels(self.dashboard)
-        self._devices = DevicePanel(self.dashboard)
-        self._processes = ProcessPanel(self.dashboard, self.panels.process_table)
-        self.prompt = FilterPrompt(FilteredProcesses(self.dashboard))
+        self.panels = DashboardPanels(self.model)
+        self._devices = DevicePanel(self.model)
+        self._processes = ProcessPanel(self.model, self.panels.process_table)
+        self.prompt = FilterPrompt(FilteredProcesses(self.model))
 
     def compose(self) -> ComposeResult:
         """Stack the panels."""
@@ -77,32 +77,32 @@ class Overview(Filtering, HostPage):
 
     def apply(self, preferences: Preferences) -> None:
         """Apply the user's settings."""
-        preferences.arrange(self.dashboard)
+        preferences.arrange(self.model)
         if self.is_entered:
-            self.dashboard.keys = tuple(
+            self.model.keys = tuple(
                 key._replace(label="back", help="go back to the hosts") if key.id == QUIT else key
-                for key in self.dashboard.keys
+                for key in self.model.keys
             )
         self.panels.process_table.choose(preferences.current.columns)
 
     def on_mount(self) -> None:
         """Show what is there already."""
         self._lay_out()
-        self.dashboard.begin()
+        self.model.begin()
         self._fit_panels()
 
     # The feed
 
     def receive(self, received: Sequence[Received[Snapshot]], after_jump: bool) -> None:
         """Ring the terminal for new critical findings, even while it is paused."""
-        if self.app.preferences.current.bell and not self.dashboard.time.is_recorded:
+        if self.app.preferences.current.bell and not self.model.time.is_recorded:
             for snapshot in (each.snapshot for each in received):
                 for change in self._critical.update(snapshot):
                     if change.event == "appeared":
                         name = snapshot.host.hostname
                         self.app.ring(f"gpudash: {name}: {change.finding.sentence}")
         if self.app.root is self:
-            self.dashboard.watch([each.snapshot for each in received])
+            self.model.watch([each.snapshot for each in received])
         super().receive(received, after_jump)
 
     # Drawing
@@ -120,7 +120,7 @@ class Overview(Filtering, HostPage):
         """Give the dashboard the terminal without the prompt, a line higher than the keys."""
         cells, height = self.size
         covered = self.prompt.lines - 1 if self.prompt.is_open else 0
-        self.dashboard.resize(cells, height, covered)
+        self.model.resize(cells, height, covered)
 
     def draw(self) -> None:
         """Draw the panels; unchanged lines cost nothing."""
@@ -130,11 +130,11 @@ class Overview(Filtering, HostPage):
         if not self.top.size or not self.is_current:
             # Not laid out yet: `on_ready` draws.
             return
-        panels, theme = self.panels.draw(), self.dashboard.theme
+        panels, theme = self.panels.draw(), self.model.theme
         self.top.show(panels.header, theme.header)
         self._devices.show(panels.devices, theme.base)
         self._processes.show(panels.processes, theme.base)
-        self.bottom.take_keys(self.dashboard.keys_in_focus, self.dashboard.status_text)
+        self.bottom.take_keys(self.model.keys_in_focus, self.model.status_text)
         self.bottom.show(panels.footer, theme.label)
         if self.prompt.is_open:
             self.prompt.draw()
@@ -142,7 +142,7 @@ class Overview(Filtering, HostPage):
 
     def _fit_panels(self) -> bool:
         """Resize the panels to their contents; return whether that changes anything."""
-        heights = self.dashboard.layout.upper, len(self.panels.footer())
+        heights = self.model.layout.upper, len(self.panels.footer())
         if self._heights == heights:
             return False
         self._heights = heights
@@ -158,25 +158,25 @@ class Overview(Filtering, HostPage):
 
     def action_turn(self) -> None:
         """Move the focus to the devices, or back to the processes."""
-        self.dashboard.toggle_focus()
+        self.model.toggle_focus()
 
     def action_enlarge(self) -> None:
         """Enlarge the part in focus, or show all parts again."""
-        self.dashboard.enlarged = not self.dashboard.enlarged
+        self.model.enlarged = not self.model.enlarged
 
     def move(self, rows: int) -> None:
         """Move the cursor."""
-        self.dashboard.move(rows)
+        self.model.move(rows)
 
     def action_page(self, pages: int) -> None:
         """Move the cursor by a page of the part in focus."""
-        focused = self.dashboard.devices.focused
-        self.action_move(pages * (self.dashboard.layout.seen if focused else self.panels.page))
+        focused = self.model.devices.focused
+        self.action_move(pages * (self.model.layout.seen if focused else self.panels.page))
 
     def action_scroll_command(self, steps: int) -> None:
         """Scroll the command lines; move between columns of devices."""
-        layout = self.dashboard.layout
-        if self.dashboard.devices.focused and layout.across > 1:
+        layout = self.model.layout
+        if self.model.devices.focused and layout.across > 1:
             self.action_move(steps * layout.device_lines)
         else:
             self.panels.scroll_command(steps * _COMMAND_STEP)
@@ -187,8 +187,8 @@ class Overview(Filtering, HostPage):
 
     def action_tag(self) -> None:
         """Tag the selected process, or untag it, and move to the next."""
-        listing = self.dashboard.listing
-        if self.dashboard.devices.focused:
+        listing = self.model.listing
+        if self.model.devices.focused:
             self.explain_focus()
             return
         listing.tag()
@@ -200,19 +200,19 @@ class Overview(Filtering, HostPage):
         """Reattach to the driver, else go back to the present, else clear the choices."""
         if self.feed.state is FeedState.RELEASED:
             self.release_gpus()
-        elif not self.dashboard.clear() and self.is_entered:
+        elif not self.model.clear() and self.is_entered:
             self.app.action_leave()
 
     # The order
 
     def action_sort(self, step: int) -> None:
         """Sort by a column next to the present one."""
-        self.dashboard.listing.sort_beside(self.panels.process_table.grid.sortable, step)
+        self.model.listing.sort_beside(self.panels.process_table.grid.sortable, step)
         self._try_out_order()
 
     def action_per_gpu(self) -> None:
         """Show a process on several GPUs once for each of them, or only once."""
-        listing = self.dashboard.listing
+        listing = self.model.listing
         several = any(len(row.process.devices) > 1 for row in listing.everything)
         if several or listing.is_per_gpu:
             listing.toggle_per_gpu()
@@ -222,24 +222,24 @@ class Overview(Filtering, HostPage):
 
     def action_reverse(self) -> None:
         """Reverse the order."""
-        self.sort_by(self.dashboard.listing.sort_key)
+        self.sort_by(self.model.listing.sort_key)
 
     def sort_by(self, key: str) -> None:
         """Sort by a column, or reverse the present one."""
-        self.dashboard.listing.sort_by(key)
+        self.model.listing.sort_by(key)
         self._try_out_order()
 
     def _try_out_order(self) -> None:
-        listing = self.dashboard.listing
+        listing = self.model.listing
         reverse = listing.descending is not starts_largest(listing.sort_key)
         self.app.preferences.try_out(sort=listing.sort_key, reverse=reverse)
 
     def action_choose_sort(self) -> None:
         """Choose the column to sort by from all, including those without room on the screen."""
-        current = self.dashboard.listing.sort_key
+        current = self.model.listing.sort_key
 
         def chosen(key: str | None) -> None:
-            if key is not None and key != self.dashboard.listing.sort_key:
+            if key is not None and key != self.model.listing.sort_key:
                 self.sort_by(key)
                 self.app.prefer(sort=key, reverse=self.app.preferences.current.reverse)
 
@@ -257,7 +257,7 @@ class Overview(Filtering, HostPage):
 
     def action_choose_order(self) -> None:
         """Choose the column to sort by with a letter, a capital for the opposite direction."""
-        listing = self.dashboard.listing
+        listing = self.model.listing
         headers = {column.key: column.header for column in PROCESS_ORDERS}
 
         def chosen(letter: str | None) -> None:
@@ -283,7 +283,7 @@ class Overview(Filtering, HostPage):
 
     def action_choose_metric(self) -> None:
         """Choose the metric that the charts show for all GPUs."""
-        dashboard = self.dashboard
+        dashboard = self.model
         if self._explain_enlarged():
             return
         fields = charted_fields(dashboard.snapshot.devices)
@@ -324,7 +324,7 @@ class Overview(Filtering, HostPage):
 
     def action_choose_devices(self) -> None:
         """Choose one GPU from a list, or mark some with the space bar."""
-        dashboard = self.dashboard
+        dashboard = self.model
 
         def choices() -> list[Choice]:
             hidden = dashboard.devices.hidden
@@ -354,7 +354,7 @@ class Overview(Filtering, HostPage):
 
     def action_toggle_panel(self, panel: str) -> None:
         """Hide a panel or show it again, with a message, as the change may be invisible."""
-        dashboard = self.dashboard
+        dashboard = self.model
         if self._explain_enlarged():
             return
         before = self.panels.draw().devices
@@ -369,10 +369,10 @@ class Overview(Filtering, HostPage):
 
     def _explain_enlarged(self) -> bool:
         """Return whether one part is enlarged; if so, show which key shows the panels."""
-        key = shown_key(self.dashboard.keys, "move.enlarge")
-        if self.dashboard.enlarged:
+        key = shown_key(self.model.keys, "move.enlarge")
+        if self.model.enlarged:
             self.show_message(f"one part has the whole screen: {key} shows the others again")
-        return self.dashboard.enlarged
+        return self.model.enlarged
 
     # The mouse
 

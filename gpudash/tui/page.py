@@ -84,9 +84,9 @@ class Page(Closing[str], inherit_bindings=False):
             cls.BINDINGS = bindings(cls.KEYS)
         super().__init_subclass__(**options)
 
-    def __init__(self, shown: Shown) -> None:
+    def __init__(self, model: Shown) -> None:
         super().__init__()
-        self.shown = shown
+        self.model, self.feed = model, model.feed
         self._footer_lines = 1
         """Lines of the footer, more than one for a long message."""
         self.top, self.body = Lines(id="header"), Lines(id="body")
@@ -139,7 +139,7 @@ class Page(Closing[str], inherit_bindings=False):
 
     def show(self, top: Line, lines: Sequence[Line], keys: Sequence[Key], notice: str) -> None:
         """Show the header, the body, and the keys or a notice, which may take several lines."""
-        theme = self.shown.theme
+        theme = self.model.theme
         bottom = footer(keys, notice, theme, self.body.size.width)
         if self._footer_lines != len(bottom):
             self.bottom.styles.height = self._footer_lines = len(bottom)
@@ -179,19 +179,19 @@ class Page(Closing[str], inherit_bindings=False):
     def on_mount(self) -> None:
         """Show the latest snapshot of the feed, and all later ones."""
         if self.is_root:
-            self.shown.time.catch_up()
+            self.model.time.catch_up()
             loop = asyncio.get_running_loop()
-            self.shown.feed.attach(loop, self.receive, self._feed_changed)
+            self.feed.attach(loop, self.receive, self._feed_changed)
 
     def on_unmount(self) -> None:
         """Stop the collector."""
         if self.is_root:
-            self.shown.feed.stop()
+            self.feed.stop()
 
     def receive(self, received: Sequence[Received[Any]], after_jump: bool) -> None:
         """Receive snapshots, except while a page over another feed is in front."""
         if self.app.root is self:
-            self.shown.time.receive(received, after_jump)
+            self.model.time.receive(received, after_jump)
             self.app.front.ask()
             self.app.outdated = True
 
@@ -206,11 +206,11 @@ class Page(Closing[str], inherit_bindings=False):
     @property
     def is_aging(self) -> bool:
         """Whether an age is on the screen that grows without snapshots."""
-        return not self.shown.time.is_live or self.shown.feed.state is not FeedState.LIVE
+        return not self.model.time.is_live or self.feed.state is not FeedState.LIVE
 
     def tick(self) -> None:
         """Leave a feed that will never have a snapshot."""
-        feed = self.shown.feed
+        feed = self.feed
         if feed.latest is None and (feed.exit_status or 0) > 0:
             root = self if self.is_root else self.app.root
             self.app.leave_feed(root, feed.error, feed.exit_status or ExitStatus.FAILURE)
@@ -223,7 +223,7 @@ class Page(Closing[str], inherit_bindings=False):
     @property
     def listed_keys(self) -> tuple[Key, ...]:
         """The keys from which the palette lists those in force."""
-        return self.shown.keys
+        return self.model.keys
 
     def release_gpus(self) -> None:
         """Release the GPUs of the host, or take them back; do nothing without a host."""
@@ -269,18 +269,18 @@ class Page(Closing[str], inherit_bindings=False):
 
     def action_pause(self) -> None:
         """Freeze the screen, or catch up with the feed; stop a recording, or play on from here."""
-        self.shown.time.toggle()
+        self.model.time.toggle()
 
     def action_step(self, samples: int) -> None:
         """Show an earlier or a later sample."""
-        self.shown.time.step(samples)
+        self.model.time.step(samples)
 
     def action_seek(self) -> None:
         """Choose another time."""
         from gpudash.tui.dialogs.moment import moment_dialog
 
-        time = self.shown.time
-        dialog = moment_dialog(time, self.shown.snapshot.taken_at, self.shown.theme)
+        time = self.model.time
+        dialog = moment_dialog(time, self.model.snapshot.taken_at, self.model.theme)
         if dialog is None:
             self.show_message("there are no samples yet")
             return
@@ -299,11 +299,11 @@ class Page(Closing[str], inherit_bindings=False):
         **options: Any,
     ) -> None:
         """Let one of several be chosen, with the options of `ChooseScreen`."""
-        put_above(self.app, ChooseScreen(title, choices, self.shown.theme, **options), chosen)
+        put_above(self.app, ChooseScreen(title, choices, self.model.theme, **options), chosen)
 
     def show_message(self, message: str, *, stays: bool = False) -> None:
         """Show the result of an action in the footer, for some seconds unless it `stays`."""
-        self.shown.status_message.show(message, stays=stays)
+        self.model.status_message.show(message, stays=stays)
         self.app.outdated = True
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

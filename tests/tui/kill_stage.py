@@ -86,7 +86,7 @@ class ImpatientOverview(Overview):
         self._timeouts = timeouts
 
     def action_kill(self, signal_name: str) -> None:
-        ask(self.app, self.dashboard, self.chosen_rows, signal_name, self._timeouts)
+        ask(self.app, self.model, self.chosen_rows, signal_name, self._timeouts)
 
 
 @asynccontextmanager

@@ -58,7 +58,7 @@ class OnScreen:
     @property
     def dashboard(self) -> Any:
         """What the host in front shows."""
-        return self.app.front.dashboard
+        return self.app.front.model
 
     @property
     def listing(self) -> Any:

@@ -280,7 +280,7 @@ async def test_silent_feed_fades_it_and_another_theme_reaches_it_and_what_lies_b
         turns, numbers = cycle(("down", "up")), count(1)
         async for _page in stage.visit(on):
             await on.sent()
-            before = on.app.front.shown.theme
+            before = on.app.front.model.theme
             assert inks(on) & loud(before)
             on.feed.error = "collector: no answer"
             on.feed.change(FeedState.STALE, 14)
@@ -306,7 +306,7 @@ async def test_silent_feed_fades_it_and_another_theme_reaches_it_and_what_lies_b
             on.feed.change(FeedState.LIVE)
 
             await on.press("enter")
-            chosen = on.app.front.shown.theme
+            chosen = on.app.front.model.theme
             for _ in range(2):
                 await on.sent()
                 colors = {cell[2] for line in on.terminal.cells for cell in line}

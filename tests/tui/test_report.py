@@ -60,7 +60,7 @@ async def test_without_a_history_it_is_of_what_was_watched() -> None:
 
 async def test_a_history_is_asked_for_the_time_that_is_shown() -> None:
     page = Overview(HandFeed())
-    page.dashboard.report_command = printing("ann"), {}
+    page.model.report_command = printing("ann"), {}
     async with on_screen(sample(0), "U", page=page, size=(120, 24)) as on:
         await on.shows("today  seen 1d00h of 2d00h, until 11-04", "--since-00:00---by-user", "2.0h")
         await on.press("minus")
@@ -69,7 +69,7 @@ async def test_a_history_is_asked_for_the_time_that_is_shown() -> None:
 
 async def test_one_of_the_past_ends_when_what_is_shown_was_taken() -> None:
     page = Overview(HandFeed())
-    page.dashboard.report_command = ("sh", "-c", 'echo "$@" >&2; exit 1', "sh"), {}
+    page.model.report_command = ("sh", "-c", 'echo "$@" >&2; exit 1', "sh"), {}
     async with on_screen(sample(0), page=page, size=(200, 24)) as on:
         for second in (7, 14):
             await on.give(sample(second))
@@ -84,8 +84,7 @@ async def test_one_of_the_past_ends_when_what_is_shown_was_taken() -> None:
 @pytest.mark.parametrize("of_host", [True, False])
 async def test_an_open_report_goes_to_the_instant_that_is_shown(of_host: bool) -> None:
     page: Any = Overview(HandFeed()) if of_host else MapPage(FleetModel(HandFleetFeed()))
-    model = page.dashboard if of_host else page.model
-    model.report_command = ("sh", "-c", 'echo "$@" >&2; exit 1', "sh"), {}
+    page.model.report_command = ("sh", "-c", 'echo "$@" >&2; exit 1', "sh"), {}
     samples = [sample(n) if of_host else fleet(some_hosts(2), seconds=n) for n in (0, 7, 14)]
     async with on_screen(samples[0], page=page, size=(200, 24)) as on:
         for each in samples[1:]:
@@ -119,7 +118,7 @@ async def test_what_was_watched_after_the_past_that_is_shown_is_left_out() -> No
 async def test_why_a_history_is_not_reported_is_shown() -> None:
     page = Overview(HandFeed())
     problem = "a power cut, which was long enough"
-    page.dashboard.report_command = ("sh", "-c", f"echo gpudash: {problem} >&2; exit 1"), {}
+    page.model.report_command = ("sh", "-c", f"echo gpudash: {problem} >&2; exit 1"), {}
     async with on_screen(sample(0), "U", page=page, size=(80, 24)) as on:
         await on.shows(f"as watched here: {problem}")
 
@@ -135,7 +134,7 @@ async def test_many_hosts_are_reported_by_what_knows_their_past() -> None:
 
 async def test_what_does_not_fit_behind_the_title_stands_below_it() -> None:
     page = Overview(HandFeed())
-    page.dashboard.report_command = printing("ann"), {}
+    page.model.report_command = printing("ann"), {}
     async with on_screen(sample(0), "U", page=page, size=(60, 24)) as on:
         await on.shows("seen 1d00h of 2d00h, until")
         title = next(n for n, line in enumerate(on.lines) if "Report by user" in line)

@@ -12,10 +12,11 @@ from textual.screen import Screen
 from gpudash.analysis.filter import Filter
 from gpudash.analysis.filter.words import quoted
 from gpudash.analysis.health.acknowledged import Place
+from gpudash.feed.protocol import Feed
 from gpudash.fleet.summary import Totals, names_of, part_of
 from gpudash.fleet.where import KIND, TERMS
 from gpudash.model.errors import UsageError
-from gpudash.model.fleet import EMPTY, ChartRequest, FleetHost, JobKey
+from gpudash.model.fleet import EMPTY, ChartRequest, FleetHost, FleetSnapshot, JobKey
 from gpudash.tui.bindings import QUIT, bindings, keys_while_stopped, shown_key
 from gpudash.tui.dialogs.acknowledge import ask
 from gpudash.tui.dialogs.dialog import put_above
@@ -55,6 +56,8 @@ _ON_EVERY_PAGE = frozenset(key.id for key in (*SCREEN_KEYS, *FLEET_PAGE_KEYS))
 class FleetPage(Filtering, Wheel):
     """A page over the snapshots of many hosts: subclasses return its lines around a cursor."""
 
+    model: FleetModel
+    feed: Feed[FleetSnapshot]
     KEYS = INNER_KEYS
     BINDINGS: ClassVar[list[Any]] = bindings((*FLEET_PAGE_KEYS, *INNER_KEYS, *HOST_ONLY_KEYS))
     subject = "cluster"
@@ -67,8 +70,6 @@ class FleetPage(Filtering, Wheel):
 
     def __init__(self, model: FleetModel) -> None:
         super().__init__(model)
-        self.model = model
-        self.feed = model.feed
         self.prompt = FilterPrompt(FilteredGpus(model))
 
     def compose(self) -> ComposeResult:

@@ -29,18 +29,18 @@ class EventsView(View):
     @property
     def _happened(self) -> list[Event]:
         """The events until the instant shown."""
-        until = self.dashboard.snapshot.taken_at
-        return [each for each in reversed(self.dashboard.events.all) if each.at <= until]
+        until = self.model.snapshot.taken_at
+        return [each for each in reversed(self.model.events.all) if each.at <= until]
 
     def ask(self) -> None:
         """Read earlier events on record, and the signals that were sent."""
-        self.dashboard.events.read_earlier(self.dashboard.snapshot.taken_at)
-        self.dashboard.events.read_signals(self.draw)
+        self.model.events.read_earlier(self.model.snapshot.taken_at)
+        self.model.events.read_signals(self.draw)
 
     def pinned(self, cells: int, height: int) -> Sequence[Line]:
         """Return the title, and the headings if there are rows."""
-        events = self.dashboard.events
-        theme, found = self.dashboard.value_theme, self._happened
+        events = self.model.events
+        theme, found = self.model.value_theme, self._happened
         title = [Segment(" " * MARGIN + "Events", theme.title)]
         if events.is_loading:
             title.append(Segment("  loading those before", theme.dim))
@@ -53,8 +53,8 @@ class EventsView(View):
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return the rows; those out of view are blank."""
-        theme, found = self.dashboard.value_theme, self._happened
-        since = self.dashboard.events.since
+        theme, found = self.model.value_theme, self._happened
+        since = self.model.events.since
         if not found:
             when = "while it was watched" if since is None else "since then"
             text = f"nothing has happened {when}"

@@ -105,18 +105,18 @@ class FindingsView(View):
     @property
     def keys_in_force(self) -> tuple[Key, ...]:
         """The keys for the footer: none that opens a finding if there is none."""
-        return self.keys if self.dashboard.findings else self.dashboard.in_force(VIEW_KEYS)
+        return self.keys if self.model.findings else self.model.in_force(VIEW_KEYS)
 
     def pinned(self, cells: int, height: int) -> Sequence[Line]:
         """Return the number of findings."""
-        findings, snapshot = self.dashboard.findings, self.dashboard.snapshot
+        findings, snapshot = self.model.findings, self.model.snapshot
         fine = _NOTHING if snapshot.devices else no_gpus_text(snapshot)
         title = f"Findings: {heading(findings)}" if findings else fine
-        return [*within_margins(title, self.dashboard.value_theme.title, cells), []]
+        return [*within_margins(title, self.model.value_theme.title, cells), []]
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return every finding in full, with blank lines between them."""
-        theme, findings = self.dashboard.value_theme, self.dashboard.findings
+        theme, findings = self.model.value_theme, self.model.findings
         before, self._drawn = self._start, findings
         self._cursor.follow(findings)
         lines: list[Line] = []
@@ -146,19 +146,19 @@ class FindingsView(View):
 
     def action_acknowledge(self) -> None:
         """Acknowledge the finding under the cursor on all of its GPUs, or undo that."""
-        finding, host = self._cursor.finding, self.dashboard.snapshot.host.hostname
-        if self.dashboard.time.is_recorded:
+        finding, host = self._cursor.finding, self.model.snapshot.host.hostname
+        if self.model.time.is_recorded:
             self.show_message("a recording shows what was acknowledged then")
         elif finding is not None:
-            gpus = (each for each in self.dashboard.snapshot.devices if not each.is_mig)
+            gpus = (each for each in self.model.snapshot.devices if not each.is_mig)
             uuids = {each.index: each.uuid for each in gpus}
             places = [Place(host, gpu, uuids.get(gpu)) for gpu in finding.indices]
-            is_demo = self.dashboard.snapshot.host.simulated
+            is_demo = self.model.snapshot.host.simulated
             ask(self, places or [Place(host)], is_demo=is_demo)
 
     def action_open(self) -> None:
         """Open the process of the finding under the cursor, else its GPU."""
-        finding, dashboard = self._cursor.finding, self.dashboard
+        finding, dashboard = self._cursor.finding, self.model
         if finding is None:
             return
         rows = {row.process.pid: row for row in dashboard.listing.everything}

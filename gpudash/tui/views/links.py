@@ -188,17 +188,17 @@ class LinksView(View):
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return tabs, notes, the matrix with traffic, and the legend."""
-        topology, theme = self.dashboard.snapshot.topology, self.dashboard.value_theme
+        topology, theme = self.model.snapshot.topology, self.model.value_theme
         notices = self._remarks(cells)
         if topology is None or not topology.indices:
-            why = self._wrapped(no_topology(self.dashboard.snapshot), cells - 2 * MARGIN)
+            why = self._wrapped(no_topology(self.model.snapshot), cells - 2 * MARGIN)
             return [
                 [],
                 *([Segment(" " * MARGIN + text, theme.dim)] for text in why),
                 [],
                 *notices,
             ]
-        rows = gpu_affinities(self.dashboard.snapshot)
+        rows = gpu_affinities(self.model.snapshot)
         matrix = self._chosen(topology)
         grid = self._fit(matrix, topology, rows, cells)
         count = grid.columns_in(cells - MARGIN)
@@ -206,7 +206,7 @@ class LinksView(View):
         columns = slice(self._column, self._column + count)
         above = [self._tabs(topology, columns, cells), *notices, styled(grid.key(), theme)]
         *higher, lowest = [styled(line, theme) for line in grid.heading(columns)]
-        self._trends.show(self.dashboard.time.moment)
+        self._trends.show(self.model.time.moment)
         traffic = self._traffic.lines(rows, theme, cells - MARGIN - grid.width - 1)
         table = beside([lowest, *self._cells(grid, columns, len(rows))], traffic, theme)
         legend = legend_lines(matrix, with_marks=not grid.in_words)
@@ -257,7 +257,7 @@ class LinksView(View):
 
     def _cells(self, grid: MatrixTable, columns: slice, count: int) -> list[Line]:
         """Return the rows of the matrix; cached while nothing changes."""
-        theme = self.dashboard.value_theme
+        theme = self.model.value_theme
         cause = (grid, columns, theme)
         if self._drawn is None or self._drawn[0] != cause:
             drawn = [styled(grid.row(number, columns), theme) for number in range(count)]
@@ -266,7 +266,7 @@ class LinksView(View):
 
     def _tabs(self, topology: Topology, columns: slice, cells: int) -> Line:
         """Return the names, from the first one that leaves room for the chosen one."""
-        theme = self.dashboard.value_theme
+        theme = self.model.value_theme
         more = Segment(f" {theme.glyphs.ellipsis}", theme.dim)
         room = cells - len(more.text)
         fitting = (first for first in range(self._tab) if self._end_of(self._tab, first) <= room)
@@ -287,9 +287,9 @@ class LinksView(View):
         return MARGIN + sum(len(title) + 3 for title in _TABS[first : tab + 1])
 
     def _remarks(self, cells: int) -> list[Line]:
-        theme = self.dashboard.value_theme
+        theme = self.model.value_theme
         lines: list[Line] = []
-        for remark, is_warning in remarks(self.dashboard.snapshot):
+        for remark, is_warning in remarks(self.model.snapshot):
             sign, style = (" ! ", theme.warn) if is_warning else ("   ", theme.base)
             for text in self._wrapped(remark, cells - 4):
                 lines.append([Segment(sign, style), Segment(text, style)])
@@ -298,7 +298,7 @@ class LinksView(View):
 
     def _notes(self, rows: list[GpuAffinity], cells: int) -> list[Line]:
         """Return what the columns mean, and the affinities if their columns do not fit."""
-        theme = self.dashboard.value_theme
+        theme = self.model.value_theme
         keys = self._traffic.keys
         notes = []
         if keys & {"pcie_tx", "nvlink_tx"}:
@@ -317,7 +317,7 @@ class LinksView(View):
         return [[], *lines] if lines else []
 
     def _wrapped(self, text: str, cells: int) -> list[str]:
-        return wrap(text, max(1, cells), mark=self.dashboard.value_theme.glyphs.ellipsis)
+        return wrap(text, max(1, cells), mark=self.model.value_theme.glyphs.ellipsis)
 
     def _pinned(
         self, lines: list[Line], heading: list[Line], start: int, height: int

@@ -33,4 +33,4 @@ class ReportView(Reporting, View):
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return the title and the rows in view."""
-        return self._report.lines(self.dashboard.theme, cells, height)
+        return self._report.lines(self.model.theme, cells, height)

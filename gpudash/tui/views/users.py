@@ -95,15 +95,15 @@ class UsersView(View):
     @property
     def keys_in_force(self) -> tuple[Key, ...]:
         """The keys for the footer: none of a list without users."""
-        return self.keys if self._ranking.rows else self.dashboard.in_force(VIEW_KEYS)
+        return self.keys if self._ranking.rows else self.model.in_force(VIEW_KEYS)
 
     def pinned(self, cells: int, height: int) -> Sequence[Line]:
         """Return the title."""
-        return [[Segment(" " * MARGIN + "Users", self.dashboard.value_theme.title)]]
+        return [[Segment(" " * MARGIN + "Users", self.model.value_theme.title)]]
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return the users in view, the total and the unowned rest."""
-        theme, snapshot = self.dashboard.value_theme, self.dashboard.snapshot
+        theme, snapshot = self.model.value_theme, self.model.snapshot
         self._count(snapshot)
         if not self._ranking.rows:
             hidden = (is_unlisted(device, snapshot) for device in snapshot.devices)

@@ -42,7 +42,7 @@ class View(HostPage, Wheel):
     @property
     def listed_keys(self) -> tuple[Key, ...]:
         """The keys of this page, then those of all pages of the host."""
-        return (*self.keys, *(key for key in self.dashboard.keys if key.id not in _OF_LISTS))
+        return (*self.keys, *(key for key in self.model.keys if key.id not in _OF_LISTS))
 
     def draw(self) -> None:
         """Draw the present state; unchanged cells cost nothing to send."""
@@ -50,17 +50,15 @@ class View(HostPage, Wheel):
         if not cells or not self.is_current:
             return
         top = self.pinned(cells, height)
-        self._room = room = max(0, height - len(top))
+        room = max(0, height - len(top))
         self.page_rows = max(1, room - 1)
         lines = self.lines(cells, height)
-        self._total = len(lines)
+        self._room, self._total = room, len(lines)
         self.first = max(0, min(self.first, self._total - room))
-        help_key = (key for key in self.dashboard.keys if key.id == "screen.help")
-        notice = self.dashboard.status_text or self.position
+        help_key = (key for key in self.model.keys if key.id == "screen.help")
+        notice = self.model.status_text or self.position
         seen = [*top, *lines[self.first : self.first + room]]
-        self.show(
-            header_line(self.dashboard, cells), seen, (*self.keys_in_force, *help_key), notice
-        )
+        self.show(header_line(self.model, cells), seen, (*self.keys_in_force, *help_key), notice)
 
     @property
     def position(self) -> str:

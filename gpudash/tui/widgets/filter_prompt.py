@@ -246,7 +246,7 @@ class FilterPrompt(Vertical):
 
     def draw(self) -> None:
         """Draw the error or the hints, and the number of matches."""
-        theme, cells = self._page.shown.theme, self.app.size.width
+        theme, cells = self._page.model.theme, self.app.size.width
         note = f" {self._filtered.note} "
         if cells - len(_SIGN) - width(note) < _MIN_INPUT:
             note = ""

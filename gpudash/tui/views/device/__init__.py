@@ -153,7 +153,7 @@ class DeviceView(View):
 
     def rows(self) -> list[DeviceRow]:
         """Return the devices, looked up once per snapshot."""
-        snapshot = self.dashboard.snapshot
+        snapshot = self.model.snapshot
         if self._rows_of is not snapshot:
             self._rows_of, self._all = snapshot, device_rows(snapshot)
         return self._all
@@ -171,7 +171,7 @@ class DeviceView(View):
 
     def pinned(self, cells: int, height: int) -> Sequence[Line]:
         """Return the devices, the findings about this one, and the chart."""
-        theme, row = self.dashboard.value_theme, self.row()
+        theme, row = self.model.value_theme, self.row()
         if row is None:
             self._tabs, self._pinned, self._chart_lines = Tabs([], []), 0, range(0)
             return ()
@@ -179,7 +179,7 @@ class DeviceView(View):
         above = [self._tabs.line, *trouble(row, theme, cells)]
         if row.device.state == "ok" and not self.large:
             limit = 3 if height >= _ROOMY else 1
-            key = shown_key(self.dashboard.keys, "view.findings")
+            key = shown_key(self.model.keys, "view.findings")
             above += worst(row.findings, theme, cells, limit, key)
         lines = [*above, *self.charted(row, cells, height - len(above))][:height]
         self._chart_lines = range(len(above), len(lines))
@@ -188,19 +188,19 @@ class DeviceView(View):
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return its holders, then the metrics."""
-        theme, row = self.dashboard.value_theme, self.row()
+        theme, row = self.model.value_theme, self.row()
         if row is None:
-            return [[], [Segment(" " + no_gpus_text(self.dashboard.snapshot), theme.dim)]]
+            return [[], [Segment(" " + no_gpus_text(self.model.snapshot), theme.dim)]]
         if self.large:
             return []
         field = self.charting.field(row.device)
         details = DeviceDetails(row.device, field.name, device_metrics(), self.explained)
         self._sheet = sheet(details, cells, theme)
-        held = holders(self.dashboard.snapshot, row.device)
-        nothing = no_processes_on(row.device, self.dashboard.snapshot)
+        held = holders(self.model.snapshot, row.device)
+        nothing = no_processes_on(row.device, self.model.snapshot)
         before = [
             *last_lines(row.device, theme, cells),
-            *lease_lines(self.dashboard.snapshot, row.device, theme, cells),
+            *lease_lines(self.model.snapshot, row.device, theme, cells),
             *self._table.lines(held, nothing, theme, cells),
         ]
         self._sheet_line = len(before)
@@ -212,7 +212,7 @@ class DeviceView(View):
 
     def charted(self, row: DeviceRow, cells: int, height: int) -> list[Line]:
         """Return title, chart and legend in at most `height` lines."""
-        theme, charting = self.dashboard.value_theme, self.charting
+        theme, charting = self.model.value_theme, self.charting
         field = charting.field(row.device)
         time = self._time()
         asked = charting.shown(self.rows(), row.device.key, theme)
@@ -231,7 +231,7 @@ class DeviceView(View):
 
     def _time(self) -> Time:
         """Return the instant shown, which is in the past during a pause."""
-        dashboard = self.dashboard
+        dashboard = self.model
         taken_at = dashboard.snapshot.taken_at.astimezone()
         if dashboard.time.is_live:
             return Time(None, "now", taken_at)

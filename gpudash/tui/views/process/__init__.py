@@ -144,7 +144,7 @@ class ProcessView(View):
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return the page about the process as it is, or as last seen."""
         self._follow()
-        self._page = page(self._details(), self.dashboard.value_theme, cells, height)
+        self._page = page(self._details(), self.model.value_theme, cells, height)
         if self._section:
             # The section may have been requested before it had any content.
             self.first = self._page.tree if self._section == "tree" else self._page.environment
@@ -182,7 +182,7 @@ class ProcessView(View):
     @property
     def may_signal(self) -> bool:
         """Whether the shown process still exists, and is selected."""
-        selected = self.dashboard.listing.selected
+        selected = self.model.listing.selected
         return self._absent_since is None and selected is not None and self._is_it(selected)
 
     def on_process_view_inspected(self, message: Inspected) -> None:
@@ -201,10 +201,10 @@ class ProcessView(View):
             self._exited_at = absent if known else self._clock()
 
     def _read(self) -> None:
-        if not self.dashboard.is_here:
+        if not self.model.is_here:
             # A process with this PID, here and today, is not the one shown.
             if self._inspector.latest is None:
-                remote = self.dashboard.feed.remote
+                remote = self.model.feed.remote
                 name = None if remote is None else remote.name
                 self._inspector.take(inspect_elsewhere(self._row.process, name))
                 self.draw()
@@ -215,31 +215,31 @@ class ProcessView(View):
 
     def _begin_reading(self) -> None:
         """Start reading, unless that would change the numbers of a frozen screen."""
-        if self._inspector.latest is None or self.dashboard.time.is_live:
-            self._inspector.begin(self._row.process, self.dashboard.history.latest)
+        if self._inspector.latest is None or self.model.time.is_live:
+            self._inspector.begin(self._row.process, self.model.history.latest)
 
     def _follow(self) -> None:
         """Update the row of the process and keep it selected, or note that it is gone."""
-        rows = process_rows(self.dashboard.snapshot)
+        rows = process_rows(self.model.snapshot)
         row = next((row for row in rows if self._is_it(row)), None)
         if row is not None:
             self._row = row
-            self._sampled_at = self.dashboard.time.moment or self.dashboard.history.now
-            self.dashboard.listing.select(row.process.key)
+            self._sampled_at = self.model.time.moment or self.model.history.now
+            self.model.listing.select(row.process.key)
         if row is not None and not self._inspector.exited:
             self._absent_since = None
         elif self._absent_since is None:
             self._absent_since = self._clock()
             # It may have ended, or only released its GPUs.
-            if self.dashboard.is_here:
+            if self.model.is_here:
                 self._begin_reading()
 
     def _is_it(self, row: ProcessRow) -> bool:
         return row.process.key == self._row.process.key
 
     def _details(self) -> ProcessDetails:
-        history, process = self.dashboard.history, self._row.process
-        inspector, until = self._inspector, self.dashboard.time.moment
+        history, process = self.model.history, self._row.process
+        inspector, until = self._inspector, self.model.time.moment
         end = history.now if until is None else until
         since = history.seen_since(process)
         span = span_of(0.0 if since is None else end - since)
@@ -249,7 +249,7 @@ class ProcessView(View):
 
         return ProcessDetails(
             row=self._row,
-            snapshot=self.dashboard.snapshot,
+            snapshot=self.model.snapshot,
             mark=self._mark(),
             series=series,
             span=span,
@@ -269,6 +269,6 @@ class ProcessView(View):
             if self._exited_at is None:
                 return "EXITED"
             return f"EXITED {duration(self._clock() - self._exited_at)} AGO"
-        if not self.dashboard.time.is_live:
+        if not self.model.time.is_live:
             return "NOT ON A GPU AT THIS MOMENT"
-        return f"LEFT THE GPU {duration(self.dashboard.history.now - self._sampled_at)} AGO"
+        return f"LEFT THE GPU {duration(self.model.history.now - self._sampled_at)} AGO"
