@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import chain, groupby
-from typing import NamedTuple
+from math import inf
+from typing import Any, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
@@ -18,7 +20,7 @@ from gpudash.fleet.summary import (
     is_whole_and_free,
     statuses_of,
 )
-from gpudash.model.fleet import FleetDevice, FleetHost
+from gpudash.model.fleet import FleetDevice
 from gpudash.model.host_words import FINDING_WORDS, HOST_STATES, finding_words
 from gpudash.model.state import (
     BUSY,
@@ -68,59 +70,19 @@ def _degrees(value: float | None) -> float | None:
 class Painting(NamedTuple):
     """A way to paint the cells."""
 
-    key: str
     title: str
     help: str
     """The meaning of blocks and letters, besides those of states."""
-    of_host: Callable[[HostRow], float | None] = lambda _row: None
-    """The height of a host, from 0 to 1; None if unknown, or if letters are drawn."""
-    of_device: Callable[[FleetHost, FleetDevice], float | None] = lambda _host, _device: None
+    of_host: Callable[[HostRow], Any]
+    """The value of a host that is painted."""
+    of_gpu: Callable[[HostRow, FleetDevice], Any]
     """The same of a GPU."""
-
-
-PAINTINGS = (
-    Painting(
-        "utilization",
-        "utilization",
-        "height: mean",
-        lambda row: ratio(row.utilization, 100),
-        lambda _, device: ratio(device.gpu_utilization_percent, 100),
-    ),
-    Painting("held", HELD.word, "number of GPUs held idle"),
-    Painting("free", "free", "number of free GPUs"),
-    Painting(
-        "memory",
-        "memory",
-        "height: in use",
-        lambda row: ratio(row.memory_used_bytes, row.memory_total_bytes),
-        lambda _, device: ratio(device.memory_used_bytes, device.memory_total_bytes),
-    ),
-    Painting(
-        "power",
-        "power",
-        "height: of its limit",
-        lambda row: ratio(row.power_mw, row.limit_mw),
-        lambda _, device: ratio(device.power_usage_mw, device.enforced_power_limit_mw),
-    ),
-    Painting(
-        "temperature",
-        "temperature",
-        "height: hottest, 30 to 90 C",
-        lambda row: _degrees(row.temperature),
-        lambda _, device: _degrees(device.temperature_celsius),
-    ),
-    Painting("xid", "XID errors", "x a recent XID error"),
-    Painting("driver", "driver", ""),
-    Painting("owner", "owner", ""),
-    Painting(
-        "age",
-        "age",
-        "height: age, up to 2 minutes",
-        lambda row: ratio(row.host.age_seconds, _OLD_SECONDS),
-        lambda host, device: ratio(age_of(host, device), _OLD_SECONDS),
-    ),
-)
-"""In the order in which a key goes through them."""
+    paint: Callable[[Painter, Sequence[Any]], Glyph]
+    """Paints the values of several hosts together, or of one GPU."""
+    hosts: Callable[[Painter, Sequence[HostRow]], Glyph | None] = lambda *_: None
+    """Returns a character that replaces the value of hosts, None for none."""
+    gpu: Callable[[Painter, HostRow, FleetDevice], Glyph | None] = lambda *_: None
+    """The same of a GPU."""
 
 
 class Painter:
@@ -136,13 +98,8 @@ class Painter:
         self._gpus: list[FleetDevice] = []
         """The GPUs of the last host, whose cells are painted in a row."""
         self._glyphs: dict[tuple[str, int | None], Glyph] = {}
+        """Characters of GPUs by state and utilization."""
         self._names: dict[str, tuple[str, str]] = {}
-        if painting.key == "driver":
-            self._name(Counter(row.host.driver_version or "?" for row in rows if row.is_known))
-        elif painting.key == "owner":
-            self._name(
-                Counter(u for row in rows if row.is_known for d in row.devices for u in d.users)
-            )
 
     def line(self, cells: Sequence[Cell | None]) -> Line:
         """Return a run of cells; neighbours of one style are one segment."""
@@ -198,11 +155,6 @@ class Painter:
         is_name = (letter, word) in self._names.values()
         return is_name, _OWNERS.find(letter) if is_name else _rank(letter)
 
-    def _name(self, counts: Counter[str]) -> None:
-        """Assign letters to the most frequent names."""
-        for letter, (name, count) in zip(_OWNERS, counts.most_common(len(_OWNERS)), strict=False):
-            self._names[name] = letter, f"{name} {count}"
-
     def _letter(self, letter: str, word: str, style: Style) -> Glyph:
         self.used.setdefault((letter, word), style)
         return letter, style
@@ -216,41 +168,12 @@ class Painter:
         return self._letter(words.letter, words.word, self._theme.level(words.level))
 
     def _host(self, row: HostRow) -> Glyph:
-        glyph = self._of_host(row)
-        if glyph is not None:
-            return glyph
-        if self._painting.key == "utilization":
-            if row.worst is not None and row.letter:
-                return self._finding(row.worst)
-            for state in (UNKNOWN, DRAINED):
-                if row.count(state) == row.gpus:
-                    return self._state(state)
-        return self._several([row])
+        return self._of_host(row) or self._several([row])
 
     def _several(self, rows: Sequence[HostRow]) -> Glyph:
         """Return the common character of several answering hosts."""
-        key = self._painting.key
-        if key in ("held", "free"):
-            return self._number(sum(row.count(HELD if key == "held" else FREE) for row in rows))
-        if key == "xid":
-            return self._xid(any(d.xid is not None for row in rows for d in row.devices))
-        if key == "driver":
-            return self._one_of({row.host.driver_version or "?" for row in rows})
-        if key == "owner":
-            return self._one_of({user for row in rows for user in row.users})
-        held = sum([row.count(HELD) for row in rows])
-        if key == "utilization":
-            if all(map(is_whole_and_free, rows)):
-                return self._letter(self._free, "all free", self._theme.ok)
-            # Without colours, nothing else shows that some are.
-            is_enough = held > 0 and self._theme.warn.color is None
-            if is_enough or (held and 2 * held >= sum(row.gpus for row in rows)):
-                return self._state(HELD)
-        known = [value for row in rows if (value := self._painting.of_host(row)) is not None]
-        mean = sum(known) / len(known) if known else None
-        if mean is None and key == "utilization" and any(row.count(IN_USE) for row in rows):
-            return self._letter(_IN_USE, IN_USE.word, self._theme.base)
-        return self._block(mean, marked=key == "utilization" and held > 0)
+        each = self._painting
+        return each.hosts(self, rows) or each.paint(self, [each.of_host(row) for row in rows])
 
     def _gpu(self, row: HostRow, number: int) -> Glyph:
         glyph = self._of_host(row)
@@ -263,43 +186,101 @@ class Painter:
         gpus = self._gpus
         if number >= len(gpus):
             return self._letter(_MISSING, "GONE", self._theme.critical)
-        device, key = gpus[number], self._painting.key
-        if key != "utilization" or device.status == DIVIDED.id:
-            return self._device(row, device)
-        if row.worst is not None and device.uuid in row.worst.uuids and row.letter:
-            return self._finding(row.worst)
-        # Most GPUs are painted like many others.
-        share = device.gpu_utilization_percent
-        key_of = device.status, None if share is None else int(share)
-        known = self._glyphs.get(key_of)
-        if known is None:
-            known = self._glyphs[key_of] = self._device(row, device)
-        return known
+        device, each = gpus[number], self._painting
+        return each.gpu(self, row, device) or each.paint(self, [each.of_gpu(row, device)])
 
-    def _device(self, row: HostRow, device: FleetDevice) -> Glyph:
-        """Return the character of a GPU on an answering host."""
-        key = self._painting.key
-        state = state_of(device.status)
-        if state is DIVIDED or device.parent_uuid is not None:
-            gpu = gpu_of(device)
-            (status,) = statuses_of([each for each in row.devices if gpu_of(each) == gpu])
-            state = state_of(status)
-        if key in ("held", "free"):
-            return self._number(int(state is (HELD if key == "held" else FREE)))
-        if key == "xid":
-            return self._xid(device.xid is not None)
-        if key == "driver":
-            return self._named(row.host.driver_version or "?")
-        if key == "owner":
-            return self._one_of(device.users)
-        if key == "utilization":
-            if state is FREE:
-                return self._letter(self._free, state.word, self._theme.ok)
-            if state.letter:
-                return self._state(state)
-            if state in (IN_USE, BUSY) and device.gpu_utilization_percent is None:
-                return self._letter(_IN_USE, IN_USE.word, self._theme.base)
-        return self._block(self._painting.of_device(row.host, device))
+    # The kinds of values
+
+    def height(
+        self,
+        values: Sequence[float | None],
+        steps: Callable[[Theme], Sequence[Style]] = lambda theme: theme.utilization,
+        bad: float = inf,
+    ) -> Glyph:
+        """Return the mean of values from 0 to 1 as a height, a warning from `bad` on.
+
+        An unknown one has none.
+        """
+        known = [value for value in values if value is not None]
+        if not known:
+            return self._state(UNKNOWN)
+        share, blocks = min(max(sum(known) / len(known), 0.0), 1.0), self._blocks
+        styles = steps(self._theme)
+        style = styles[min(int(share * len(styles)), len(styles) - 1)]
+        block = blocks[min(int(share * len(blocks)), len(blocks) - 1)]
+        return block, self._theme.warn if share >= bad else style
+
+    def count(
+        self, values: Sequence[int], style: Callable[[Theme], Style], mark: str = ""
+    ) -> Glyph:
+        """Return the sum as a digit, or a mark instead of it."""
+        count = sum(values)
+        if not count:
+            return self._none()
+        return mark or (str(count) if count < 10 else _MANY), style(self._theme)
+
+    def name(self, values: Sequence[Iterable[str]]) -> Glyph:
+        """Return the letter of the only name; the most frequent names have one each."""
+        names = set(chain(*values))
+        if not names:
+            return self._none()
+        if len(names) > 1:
+            return self._letter(_MANY, "several", self._theme.dim)
+        if not self._names:
+            rows = (row for row in self._rows if row.is_known)
+            counts = Counter(chain(*map(self._painting.of_host, rows)))
+            for letter, (name, count) in zip(_OWNERS, counts.most_common(), strict=False):
+                self._names[name] = letter, f"{name} {count}"
+        letter, word = self._names.get(names.pop(), (_MANY, "others"))
+        curves = self._theme.curves
+        return self._letter(letter, word, curves[_OWNERS.find(letter) % len(curves)])
+
+    def use_of_hosts(self, rows: Sequence[HostRow]) -> Glyph | None:
+        """Return the letter of a state or problem of hosts, None if their height shows it."""
+        if len(rows) == 1:
+            (row,) = rows
+            if row.worst is not None and row.letter:
+                return self._finding(row.worst)
+            for state in (UNKNOWN, DRAINED):
+                if row.count(state) == row.gpus:
+                    return self._state(state)
+        if all(map(is_whole_and_free, rows)):
+            return self._letter(self._free, "all free", self._theme.ok)
+        held, values = sum([row.count(HELD) for row in rows]), [row.utilization for row in rows]
+        # Without colours, nothing else shows that some are.
+        is_enough = held > 0 and self._theme.warn.color is None
+        if is_enough or (held and 2 * held >= sum(row.gpus for row in rows)):
+            return self._state(HELD)
+        if all(value is None for value in values):
+            in_use = any(row.count(IN_USE) for row in rows)
+            return self._letter(_IN_USE, IN_USE.word, self._theme.base) if in_use else None
+        if not held:
+            return None
+        self._letter(self._blocks[len(self._blocks) // 2], "some held idle", self._theme.warn)
+        return self.height([ratio(each, 100) for each in values], bad=0.0)
+
+    def use_of_gpu(self, row: HostRow, device: FleetDevice) -> Glyph:
+        """Return the letter of a state or problem of a GPU, else its height."""
+        state, share, worst = _state(row, device), device.gpu_utilization_percent, row.worst
+        is_wrong = worst is not None and row.letter and device.uuid in worst.uuids
+        if worst is not None and is_wrong and device.status != DIVIDED.id:
+            return self._finding(worst)
+        # Most GPUs are painted like many others.
+        key = state.id, None if share is None else int(share)
+        if key not in self._glyphs:
+            self._glyphs[key] = self._use(state, share)
+        return self._glyphs[key]
+
+    def _use(self, state: State, share: float | None) -> Glyph:
+        if state is FREE:
+            return self._letter(self._free, state.word, self._theme.ok)
+        if state.letter:
+            return self._state(state)
+        if state in (IN_USE, BUSY) and share is None:
+            return self._letter(_IN_USE, IN_USE.word, self._theme.base)
+        return self.height([ratio(share, 100)])
+
+    # Letters
 
     def _state(self, state: State) -> Glyph:
         return self._letter(state.letter, state.word, self._theme.level(state.level))
@@ -308,49 +289,98 @@ class Painter:
         words = finding_words(worst.rule)
         return self._letter(words.letter, words.word, self._theme.level(worst.level))
 
-    def _number(self, count: int) -> Glyph:
-        if not count:
-            return self._none()
-        style = self._theme.warn if self._painting.key == "held" else self._theme.ok
-        return (str(count) if count < 10 else _MANY), style
-
-    def _xid(self, has_one: bool) -> Glyph:
-        return ("x", self._theme.critical) if has_one else self._none()
-
     def _none(self) -> Glyph:
         return self._letter(self._free, "none", self._theme.faint)
-
-    def _named(self, name: str) -> Glyph:
-        letter, word = self._names.get(name, (_MANY, "others"))
-        curves = self._theme.curves
-        style = curves[_OWNERS.find(letter) % len(curves)]
-        return self._letter(letter, word, style)
-
-    def _one_of(self, names: Collection[str]) -> Glyph:
-        """Return the letter of the only name."""
-        if not names:
-            return self._none()
-        if len(names) > 1:
-            return self._letter(_MANY, "several", self._theme.dim)
-        return self._named(*names)
-
-    def _block(self, share: float | None, *, marked: bool = False) -> Glyph:
-        """Return a value from 0 to 1 as a height; an unknown one has none."""
-        if share is None:
-            return self._state(UNKNOWN)
-        key, theme, blocks = self._painting.key, self._theme, self._blocks
-        share = min(max(share, 0.0), 1.0)
-        steps = theme.memory if key == "memory" else theme.utilization
-        style = steps[min(int(share * len(steps)), len(steps) - 1)]
-        too_hot = (_TOO_HOT - _COLD) / (_HOT - _COLD)
-        if marked or (key == "temperature" and share >= too_hot) or (key == "age" and share >= 1):
-            style = theme.warn
-        if marked:
-            self.used.setdefault((blocks[len(blocks) // 2], "some held idle"), style)
-        return blocks[min(int(share * len(blocks)), len(blocks) - 1)], style
 
 
 def _rank(letter: str) -> int:
     """Return a sort key of the legend: the worst first."""
     found = _LEGEND.find(letter)
     return len(_LEGEND) if found < 0 else found
+
+
+def _state(row: HostRow, device: FleetDevice) -> State:
+    """Return the state of a GPU; one divided into instances has their common state."""
+    state = state_of(device.status)
+    if state is DIVIDED or device.parent_uuid is not None:
+        gpu = gpu_of(device)
+        (status,) = statuses_of([each for each in row.devices if gpu_of(each) == gpu])
+        state = state_of(status)
+    return state
+
+
+def _in(state: State) -> tuple[Callable[[HostRow], int], Callable[[HostRow, FleetDevice], int]]:
+    return lambda row: row.count(state), lambda row, device: _state(row, device) is state
+
+
+def _driver(row: HostRow, _device: FleetDevice | None = None) -> Sequence[str]:
+    return [row.host.driver_version or "?"]
+
+
+PAINTINGS = (
+    Painting(
+        "utilization",
+        "height: mean",
+        lambda row: ratio(row.utilization, 100),
+        lambda _, device: ratio(device.gpu_utilization_percent, 100),
+        Painter.height,
+        Painter.use_of_hosts,
+        Painter.use_of_gpu,
+    ),
+    Painting(
+        HELD.word,
+        "number of GPUs held idle",
+        *_in(HELD),
+        partial(Painter.count, style=lambda theme: theme.warn),
+    ),
+    Painting(
+        "free",
+        "number of free GPUs",
+        *_in(FREE),
+        partial(Painter.count, style=lambda theme: theme.ok),
+    ),
+    Painting(
+        "memory",
+        "height: in use",
+        lambda row: ratio(row.memory_used_bytes, row.memory_total_bytes),
+        lambda _, device: ratio(device.memory_used_bytes, device.memory_total_bytes),
+        partial(Painter.height, steps=lambda theme: theme.memory),
+    ),
+    Painting(
+        "power",
+        "height: of its limit",
+        lambda row: ratio(row.power_mw, row.limit_mw),
+        lambda _, device: ratio(device.power_usage_mw, device.enforced_power_limit_mw),
+        Painter.height,
+    ),
+    Painting(
+        "temperature",
+        "height: hottest, 30 to 90 C",
+        lambda row: _degrees(row.temperature),
+        lambda _, device: _degrees(device.temperature_celsius),
+        partial(Painter.height, bad=(_TOO_HOT - _COLD) / (_HOT - _COLD)),
+    ),
+    Painting(
+        "XID errors",
+        "x a recent XID error",
+        lambda row: sum(each.xid is not None for each in row.devices),
+        lambda _, device: device.xid is not None,
+        partial(Painter.count, style=lambda theme: theme.critical, mark="x"),
+    ),
+    Painting("driver", "", _driver, _driver, Painter.name),
+    Painting(
+        "owner",
+        "",
+        lambda row: [user for each in row.devices for user in each.users],
+        lambda _, device: device.users,
+        Painter.name,
+    ),
+    Painting(
+        "age",
+        "height: age, up to 2 minutes",
+        lambda row: ratio(row.host.age_seconds, _OLD_SECONDS),
+        lambda row, device: ratio(age_of(row.host, device), _OLD_SECONDS),
+        partial(Painter.height, bad=1.0),
+    ),
+)
+"""In the order in which a key goes through them."""

@@ -16,8 +16,8 @@ from tests.fleet.many import device, fleet, host
 IN_ASCII = replace(PLAIN, glyphs=ASCII)
 
 
-def painted(one: FleetHost, key: str = "utilization", gpu: int | None = None) -> str:
-    painting = next(each for each in PAINTINGS if each.key == key)
+def painted(one: FleetHost, title: str = "utilization", gpu: int | None = None) -> str:
+    painting = next(each for each in PAINTINGS if each.title == title)
     painter = Painter(painting, host_rows(Reducer().reduce(fleet((one,)))), IN_ASCII)
     return painter.glyph(Cell((0,), gpu))[0]
 
@@ -43,17 +43,17 @@ def test_states_that_need_a_person_have_letters_of_their_own() -> None:
     assert not letters(*words) & letters("busy", "free", "held-idle", "unknown")
 
 
-@pytest.mark.parametrize("key", [painting.key for painting in PAINTINGS])
-def test_a_host_that_does_not_answer_is_never_painted_by_a_value(key: str) -> None:
+@pytest.mark.parametrize("title", [painting.title for painting in PAINTINGS])
+def test_a_host_that_does_not_answer_is_never_painted_by_a_value(title: str) -> None:
     for state in {*HOST_STATES} - {"ok"}:
-        marks = {painted(host(0, *words, state=state), key) for words in (["busy"], ["free"])}
+        marks = {painted(host(0, *words, state=state), title) for words in (["busy"], ["free"])}
         assert len(marks) == 1, state
-        assert painted(host(0, "busy"), key) not in marks, state
+        assert painted(host(0, "busy"), title) not in marks, state
 
 
-@pytest.mark.parametrize("key", ["utilization", "memory", "power", "temperature"])
+@pytest.mark.parametrize("title", ["utilization", "memory", "power", "temperature"])
 @pytest.mark.parametrize("gpu", [None, 0])
-def test_what_is_not_known_is_a_question_mark(key: str, gpu: int | None) -> None:
+def test_what_is_not_known_is_a_question_mark(title: str, gpu: int | None) -> None:
     bare = device(
         0,
         "unknown",
@@ -62,7 +62,7 @@ def test_what_is_not_known_is_a_question_mark(key: str, gpu: int | None) -> None
         power_usage_mw=None,
         temperature_celsius=None,
     )
-    assert painted(host(0, devices=(bare,), expected_devices=1), key, gpu) == "?"
+    assert painted(host(0, devices=(bare,), expected_devices=1), title, gpu) == "?"
 
 
 @pytest.mark.parametrize("gpu", [None, 0])
@@ -110,17 +110,19 @@ def test_a_host_has_the_letter_of_its_worst(words: list[str], letter: str) -> No
     assert painted(host(0, *words)) == letter
 
 
-@pytest.mark.parametrize(("key", "shown"), [("held", "2"), ("free", "3"), ("xid", "x")])
-def test_counts_are_digits(key: str, shown: str) -> None:
+@pytest.mark.parametrize(
+    ("title", "shown"), [("held idle", "2"), ("free", "3"), ("XID errors", "x")]
+)
+def test_counts_are_digits(title: str, shown: str) -> None:
     words = ["held-idle"] * 2 + ["free"] * 3 + ["busy"] * 2
     devices = [device(index, word) for index, word in enumerate(words)]
     one = host(0, devices=(*devices, device(7, xid=79)))
-    assert painted(one, key) == shown
+    assert painted(one, title) == shown
 
 
-@pytest.mark.parametrize(("key", "shown"), [("held", "1"), ("free", ".")])
-def test_a_gpu_that_is_counted_is_one(key: str, shown: str) -> None:
-    assert painted(host(0, "held-idle", "busy"), key, gpu=0) == shown
+@pytest.mark.parametrize(("title", "shown"), [("held idle", "1"), ("free", ".")])
+def test_a_gpu_that_is_counted_is_one(title: str, shown: str) -> None:
+    assert painted(host(0, "held-idle", "busy"), title, gpu=0) == shown
 
 
 @pytest.mark.parametrize("gpu", [0, None])
@@ -147,9 +149,9 @@ def test_several_hosts_show_the_worst_of_them() -> None:
     assert Painter(PAINTINGS[0], rows, IN_ASCII).glyph(Cell((0, 1, 2)))[0] == "D"
 
 
-@pytest.mark.parametrize("key", ["held", "free", "xid", "owner"])
-def test_nothing_has_its_word_in_the_legend(key: str) -> None:
-    painting = next(each for each in PAINTINGS if each.key == key)
+@pytest.mark.parametrize("title", ["held idle", "free", "XID errors", "owner"])
+def test_nothing_has_its_word_in_the_legend(title: str) -> None:
+    painting = next(each for each in PAINTINGS if each.title == title)
     painter = Painter(painting, host_rows(fleet((host(0, *["unknown"] * 8),))), IN_ASCII)
     assert painter.glyph(Cell((0,), 0))[0] == "."
     (line,) = painter.legend(80)
@@ -168,4 +170,4 @@ def test_a_digit_under_the_cursor_has_its_meaning_in_the_legend(
 
 
 def test_each_painting_has_a_key_of_its_own() -> None:
-    assert len({each.key for each in PAINTINGS}) == len(PAINTINGS)
+    assert len({each.title for each in PAINTINGS}) == len(PAINTINGS)
