@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from textual.events import MouseScrollDown
 
 from gpudash.analysis.health.engine import Diagnosis
 from gpudash.model.snapshot import Evidence, Finding, Snapshot
@@ -298,3 +299,11 @@ async def test_a_view_that_scrolls_shows_which_lines_are_in_view() -> None:
         await on.press("end")
         assert not on.lines[-1].strip().endswith(f" 1-{last} of {total}")
         assert f" of {total}" in on.lines[-1]
+
+
+async def test_what_the_wheel_scrolls_to_is_shown_at_once() -> None:
+    async with on_screen(trapped(**BAD_MEMORY), "w", size=(80, 9)) as on:
+        assert re.search(r" 1-\d+ of", on.lines[-1])
+        await on.pilot._post_mouse_events([MouseScrollDown], "#body")
+        await on.pilot.pause()
+        assert re.search(r" 4-\d+ of", on.lines[-1])
