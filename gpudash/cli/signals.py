@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from contextlib import suppress
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_AGAIN_SECONDS = 0.001
 
 
 def exit_on_signals(status: int | None = None) -> None:
@@ -25,8 +27,18 @@ def exit_on_signals(status: int | None = None) -> None:
             signal.signal(each, signal.SIG_IGN)
         raise SystemExit(128 + number if status is None else status)
 
+    def dropped(error: sys.UnraisableHookArgs) -> None:
+        # Within a callback of a weak reference, of which each import has one: raise it again after.
+        if not isinstance(error.exc_value, SystemExit):
+            sys.__unraisablehook__(error)
+            return
+        code = error.exc_value.code
+        signal.signal(signal.SIGALRM, lambda *_: sys.exit(code))
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS)
+
     for number in numbers:
         signal.signal(number, leave)
+    sys.unraisablehook = dropped
 
 
 class NotedSignals:
