@@ -1,7 +1,7 @@
 """The lines of the machine's shared collector, read from the socket of `gpudash serve`.
 
 The process that listens there decides what is seen, so it must be trusted: see `Service`. Each line
-is a snapshot as `gpudash --json` prints it, and `collected_by` names its user.
+is a snapshot as `gpudash --json` prints it, and `collected_by` names the user of the service.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ class Service:
         self._rest += data
 
     def _lines(self) -> list[bytes]:
-        """Return whole fresh lines; one that is neither snapshot nor RELEASED closes it."""
+        """Return whole fresh lines, up to one that is neither snapshot nor RELEASED."""
         *whole, self._rest = self._rest.split(b"\n")
         fresh = []
         for line in whole:

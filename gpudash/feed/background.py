@@ -56,9 +56,9 @@ class Background:
         *,
         is_lasting: bool = False,
     ) -> None:
-        """Read in the thread, then call a callback on the loop unless interrupted.
+        """Read in the thread, then call `on_read` or `on_error` on the loop, unless interrupted.
 
-        A `lasting` read is never discarded.
+        With `is_lasting`, an interruption does not discard the read.
         """
         # A thread lacks the context in which an app draws.
         loop, turn, context = self._loop, self._turn, copy_context()

@@ -304,7 +304,7 @@ def lingering() -> int:
 
 
 def reap(wait_seconds: float = 0.0) -> None:
-    """Reap abandoned children that have exited, waiting for the others for `wait_seconds`.
+    """Reap abandoned children that have exited, waiting at most `wait_seconds` for the others.
 
     If nothing inherits them, as in many containers, they would stay zombies for ever.
     """

@@ -42,7 +42,7 @@ class Numbers(Protocol):
 class KeptHistory:
     """Writes samples to a folder, as its only writer.
 
-    Anything that cannot be written is lost, which is reported once per failure.
+    Anything that cannot be written is lost, which is reported once until it can be written again.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ _WEEKDAYS = "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", 
 _YEARS = 9
 """Years to try back: there may be eight from one 29 February to the next."""
 _GAP, _GAP_INTERVALS, GAP_COUNTED = timedelta(minutes=1), 3, 3
-"""A sample is too old after this plus as many of the shortest of its last intervals."""
+"""A sample is too old after this and this many times the shortest of this many last intervals."""
 
 
 class Span(NamedTuple):
@@ -115,7 +115,7 @@ def _parsed(text: str, span: Span) -> datetime | None:
 
 
 def _meanings(text: str, last: datetime) -> Iterator[str]:
-    """Return a time completed with day and year, the latest first, or unchanged."""
+    """Yield a time completed by each possible day or year, the latest first, or unchanged."""
     today = last.astimezone().date()
     if len(text) == 4 and text.isdecimal() and not 0 <= today.year - int(text) < _YEARS:
         # Four digits that are not a recent year are a time.

@@ -99,7 +99,7 @@ class LiveFeed(Supervisor[D]):
         self._update()
 
     def release(self) -> None:
-        """Release the GPUs: end the collector until `resume`."""
+        """Release the GPUs: end the collector, and start none until `resume`."""
         super().release()
         self._update()
 

@@ -42,7 +42,7 @@ _GAP_SECONDS, _GAP_INTERVALS = 5.0, 3.0
 _GAP_PAUSE_SECONDS = 2.0
 _FIRST_INTERVAL = 1.0
 _COUNTED = 9
-"""How many gaps between samples to take the median interval of."""
+"""The interval is the median of this many times between samples."""
 _READ_AHEAD = 2
 """How many samples after the first one are read for their interval."""
 
@@ -214,7 +214,7 @@ class Playback:
             self._submit(lambda: following(self.recording, self._head, seconds), self._await)
 
     def _await(self, samples: list[DecodedSample]) -> None:
-        """Deliver samples when they are due; report gaps and skip them."""
+        """Deliver samples when they are due; report gaps and cut them short."""
         loop = self._loop
         if not samples or loop is None:
             self._end()

@@ -61,7 +61,7 @@ class Kept(Protocol[D]):
         """Whether a complete sample of the same instant is on its way."""
 
     def freeze_last_row(self) -> None:
-        """Keep the charts as they are at present."""
+        """Let later samples change no number that is charted by now."""
 
     def visit(self, samples: Sequence[tuple[float, D]]) -> None:
         """Chart these samples and their instants instead of the pushed ones; empty to go back."""

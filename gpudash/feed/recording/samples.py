@@ -15,7 +15,7 @@ from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import Document
 
 _PAST_SECONDS, _PAST_SAMPLES, _PAST_BYTES = 600.0, 600, 8 << 20
-"""Limits of the past read with a sample: what its charts show, in a tenth of a second."""
+"""Limits of the past read with a sample: enough for its charts, and read in a tenth of a second."""
 _CHARTED = timedelta(seconds=CHARTED_SECONDS)
 _MAX_AT_ONCE = 50
 _MAX_UNREADABLE = 16
@@ -91,7 +91,7 @@ def gap_at(recording: Recording, moment: datetime, end: datetime | None = None) 
 def charted_lines(
     recording: Recording, since: datetime, until: datetime, seconds: int
 ) -> Iterator[bytes]:
-    """Yield the numbers between two instants, for chart points of this many seconds.
+    """Yield the numbers between two instants, for points of this many seconds from the first on.
 
     Lines of several minutes are used if they match the points and are complete.
     """

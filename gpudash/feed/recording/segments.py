@@ -1,9 +1,9 @@
 """A folder of segments: consecutive files of an hour at most, read as one recording.
 
 `00000012-20261126T160000Z.10s.jsonl.zst`: its number in the order of writing, whatever the clock
-did; its start; the seconds between its samples. Files that differ only in these cover the same time
-in more detail or less. `....60s.numbers.jsonl.zst` has numbers per minute instead of samples, and
-`....360s.numbers.jsonl.zst` has chart values per 360 seconds.
+did; its start; the seconds between its samples. Files that differ only in those seconds cover the
+same time in more detail or less. `....60s.numbers.jsonl.zst` has numbers per minute instead of
+samples, and `....360s.numbers.jsonl.zst` has chart values per 360 seconds.
 """
 
 from __future__ import annotations

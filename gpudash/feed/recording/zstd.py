@@ -20,7 +20,7 @@ _LEVEL = 3
 _WINDOW_LINES, _MIN_WINDOW_LOG, _MAX_WINDOW_LOG = 6, 19, 21
 """Minimum lines in a window, and the powers of 2 of its minimum and maximum size.
 
-Each open file takes this much memory; more lines save no disk space.
+Each file being written takes this much memory; more lines save no disk space.
 """
 _FRAME_BYTES = 4 << 20
 """The size of a frame before its last line, which may be of any length."""
