@@ -29,8 +29,8 @@ def snapshot(
 ) -> Snapshot:
     """Return the state of this host's GPUs and their processes, as `gpudash --once --json` does.
 
-    A child reads it: a driver that hangs costs at most `timeout` seconds, and a GPU that does not
-    answer is in the result with that state. `demo` names a simulated host. Raises GpudashError,
+    A child reads it: a driver that hangs costs `timeout` seconds of silence, and a GPU that does
+    not answer is in the result with that state. `demo` names a simulated host. Raises GpudashError,
     with an `exit_status`, if there is no answer at all.
     """
     command = [*_command(demo, gpus), "--once", "--timeout", f"{timeout:g}"]
@@ -71,7 +71,7 @@ def pick(
     gpus: Gpus = None,
     demo: str | None = None,
 ) -> tuple[str, ...]:
-    """Return the UUIDs of `count` free GPUs, found within two seconds as by `gpudash pick`.
+    """Return the UUIDs of `count` free GPUs, by samples over two seconds as in `gpudash pick`.
 
     `min_free` is free memory in bytes or as `"20GiB"`, `max_util` a percentage, `model` part of the
     product name; `linked` GPUs are all connected by NVLink. It takes no lease: another program may

@@ -123,7 +123,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _refuse_what_is_elsewhere(argv: Sequence[str]) -> None:
-    """Raise UsageError with nvidia-smi's command for options that change a GPU, or only it has."""
+    """Raise UsageError with nvidia-smi's command for what changes a GPU, or only nvidia-smi has."""
     commands, refused = verbs.names(), {*SETTINGS, *VERBS_ELSEWHERE.split(), *_ELSEWHERE}
     before = list(takewhile(lambda word: word not in commands, argv))
     # A request for help comes first, whatever else is given.

@@ -48,7 +48,7 @@ _SAY_WHAT_IS_MISSING = ("table", "json")
 _EAGER_SECONDS, _EAGER_INTERVAL, _EAGER_PAUSE = 15.0, 0.25, 3.0
 """For how many seconds after a start or a request arrivals are printed at once, and the minimum
 interval between lines then: this, or this multiple of the time of the last one, which is long for
-thousands of hosts.
+thousands of hosts, whose answers wait for it.
 """
 _DEATH_SECONDS = 0.2
 """For the children of the sources to end."""

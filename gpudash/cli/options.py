@@ -102,7 +102,7 @@ def settings(options: argparse.Namespace) -> Settings:
 
 
 def acknowledged(options: argparse.Namespace) -> Callable[[], InForce]:
-    """Return the reader of acknowledgements: in the settings' file, else the user's own."""
+    """Return the reader of acknowledgements: in the file that settings name, else the user's."""
     from gpudash.analysis.health.acknowledged import Acknowledged
 
     is_demo = options.demo is not None

@@ -40,8 +40,8 @@ _MODULES = (
     "gpudash.tui.app",
 )
 
-# The styles of text and of the header's name in the default theme, by the number of colours:
-# importing the themes would delay the first pixels.
+# The styles of text and of the header's name in the default theme, by the bits of the terminal's
+# colours: importing the themes would delay the first pixels.
 _STYLES = {
     24: ("0;38;2;118;131;154;48;2;16;20;27", "0;1;38;2;127;178;255;48;2;26;33;44"),
     8: ("0;38;5;102;48;5;233", "0;1;38;5;111;48;5;235"),

@@ -342,7 +342,7 @@ def _repeat(request: Request, seconds: float, reads: Set[str], report: SmiReport
     gc.freeze()
     gc.enable()
     while True:
-        # A stream reads rarely changing fields only at long intervals.
+        # A new source each time: a lasting one rarely rereads what seldom changes.
         source = open_once(request.demo, DEFAULT_TIMEOUT, wanted=reads, whole=False)
         _print_sample(report, source, gpus, log)
         if before is not None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 HELP = "Please run 'nvidia-smi -h' for help."
 FAILED = 255
-"""The status for an invalid option."""
+"""The status for an invalid option, and for other failures without a number of their own."""
 _NO_PERMISSION, _NOT_LOADED, _NO_LIBRARY = 4, 9, 12
 
 _FLAGS = (

@@ -225,7 +225,7 @@ def headings(columns: Sequence[MonitorColumn], stamp: str, last: str = "") -> st
 
 
 def device_lines(snapshot: Snapshot, columns: Sequence[MonitorColumn], stamp: str) -> Iterator[str]:
-    """Yield a line for each GPU or instance that is not divided further."""
+    """Yield a line for each GPU, and none for MIG instances."""
     for gpu in whole_gpus(snapshot):
         cells = "".join(_cell(column.value(gpu), column) for column in columns)
         yield f"{_stamped(snapshot, stamp)}{gpu.index:>5}{cells}\n"

@@ -154,7 +154,7 @@ def _clocks(_snapshot: Snapshot, device: Device) -> Iterator[Item]:
 
 
 def _accounted(_snapshot: Snapshot, device: Device) -> Iterator[Item]:
-    """Yield the processes that the driver recorded; a GPU without accounting has one row."""
+    """Yield the driver's records of processes; a GPU without accounting has a row that says so."""
     processes = device.accounted_processes
     if processes is None and device.accounting_mode is not False:
         yield Item(device, None)

@@ -58,7 +58,7 @@ def _compute_profiles(layouts: Layouts) -> Iterator[str]:
 
 
 def _slices(layouts: Layouts, gpu: int, instance: MigInstance) -> int | None:
-    """Return the slices of a GPU instance: its default compute instance takes them all."""
+    """Return how many slices a GPU instance has: its default compute instance takes all."""
     profiles = dict(layouts)[gpu].profiles or ()
     found = [each.slice_count for each in profiles if each.id == instance.profile_id]
     return found[0] if found else None

@@ -313,7 +313,7 @@ def ellipsis(ascii: bool) -> str:
 
 
 def shown(text: str, ascii: bool) -> str:
-    """Return text fit for a terminal; with `ascii`, everything else is escaped.
+    """Return text fit for a terminal; with `ascii`, all other characters are escaped.
 
     The texts of a snapshot are already clean, but those from a check of the machine may not be.
     """

@@ -22,7 +22,7 @@ MemoryState = Literal["freed", "listed", "unowned", "unknown"]
 """Freed; still listed by the driver; in use without a listed process; or unknown."""
 
 _KEPT_SHARE = 0.5
-"""Unlisted memory is that of the processes if it has grown by this share of it."""
+"""Unlisted memory that grew by this share of what ended processes held is still theirs."""
 
 _MIN_BYTES = 64 << 20
 """Smaller changes occur on their own: contexts, the driver's own needs."""

@@ -50,7 +50,7 @@ def warnings(target: Target) -> tuple[KillWarning, ...]:
 def dangers_below(process: Process) -> tuple[KillWarning, ...]:
     """Return why a process that is signalled along with another is not a plain job; else empty.
 
-    gpudash's own ones are left out: the warnings about the chosen one cover them.
+    That gpudash runs below it is left out: the warnings about the chosen one say so.
     """
     stat = processes.read_stat(process.pid)
     found = _dangers(process, stat, processes.read_status(process.pid) or b"")

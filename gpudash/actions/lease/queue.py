@@ -151,7 +151,7 @@ def kept(
 ) -> dict[str, str]:
     """Return by UUID why devices are left to those ahead.
 
-    `free_since` has the monotonic time at which each GPU was seen to be free, by number.
+    `free_since` has the monotonic time since which each free GPU was seen to be free, by number.
     """
     recent = time.monotonic() - timing.head_start
     found: dict[int, Ticket] = {}

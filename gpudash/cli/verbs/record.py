@@ -102,7 +102,7 @@ def _record(options: argparse.Namespace, observe: Callable[[Snapshot], None] | N
 def _stream(
     options: argparse.Namespace, interval: float
 ) -> Callable[[], LineStream[Snapshot] | LineStream[FleetSnapshot]]:
-    """Return the command that collects one host, or many."""
+    """Return a function that starts the collector of one host, or of many."""
     if modes.is_fleet(options):
         refuse(options, ("on_finding", "gpu", "pcie_throughput"), "many hosts")
         argv, environ = fleet.command(options), fleet.environment(options)

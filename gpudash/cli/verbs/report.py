@@ -143,7 +143,7 @@ def _of_prometheus(options: argparse.Namespace) -> Report:
             name = source.read().report.name
             try:
                 known.append([])
-                # One server has many minutes, but all are unique.
+                # The minutes of one server are many, and no other has the same: they are not kept.
                 take = sums.add if len(sources) == 1 else known[-1].append
                 for minute in source.minutes(since, until, jobs, by_host=options.by == "host"):
                     take(minute)

@@ -320,7 +320,7 @@ def _naming(option: str, file: str) -> Iterator[None]:
 
 
 class Exporter:
-    """The last sample as a document; once it is too old, the host is down."""
+    """The last sample as a document; once it is too old, one that says that the host is down."""
 
     def __init__(self, names: DcgmNames, stale_after_seconds: float) -> None:
         self._names, self._stale_after = names, stale_after_seconds
@@ -433,7 +433,7 @@ class Server(ThreadingHTTPServer):
             raise GpudashError(f"cannot listen on {_shown(where)}: {reason}") from None
 
     def server_bind(self) -> None:
-        """Bind; all interfaces includes IPv4."""
+        """Bind; all interfaces are those of IPv4 too."""
         if self._is_dual:
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         super().server_bind()
