@@ -121,7 +121,7 @@ class Rest:
         self.extend(idle_at=before._idle_at, held_at=before._held_at)
 
     def seconds(self, now: float) -> float | None:
-        """Return how long it has at least not computed; None if it does or if unknown.
+        """Return how long it has not computed, at least; None if it does or if unknown.
 
         For its present holder, the time in which it was free does not count.
         """
@@ -145,7 +145,7 @@ class RestClock:
     def idle_seconds(
         self, key: str, device: AnyDevice, now: float, *, is_held: bool
     ) -> float | None:
-        """Return how long a device has at least not computed; None if it does or if unknown."""
+        """Return how long a device has not computed, at least; None if it does or if unknown."""
         percent = load_percent(device)
         if percent is None or percent >= IDLE_PERCENT:
             # Its next holding begins later, like its rest.

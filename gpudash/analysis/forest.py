@@ -1,4 +1,4 @@
-"""The processes as a forest: parents above children, with tree lines, siblings in order.
+"""The processes as a forest: parents above children, with tree lines, siblings in given order.
 
 Only processes that use a GPU are rows. If the parent is not shown, a process is below its nearest
 ancestor that is; without any, it is beside the others that the same parent started, such as the

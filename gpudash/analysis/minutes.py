@@ -1,7 +1,8 @@
 """Samples of a host aggregated to minutes: who held its GPUs, and the numbers of its charts.
 
-The later of two samples shows the time between them, as its utilization is of that time. Nothing is
-extrapolated: more than three intervals and 15 seconds is a gap, which is not counted.
+The time between two samples counts for what the later one shows, as its utilization is of that
+time. Nothing is extrapolated: a time of more than both three intervals and 15 seconds is a gap,
+which is not counted.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ class _Spent:
         self.energy: float | None = None
 
     def add(self, parts: Sequence[_Part], seconds: float) -> None:
-        """Add the time in which a user or a job had these parts of a GPU."""
+        """Add the time in which these parts of a GPU were held by a user, a job or anyone."""
         self.held += seconds
         self.share += seconds * sum(part.share for part in parts)
         does = _together(parts)
@@ -142,7 +143,7 @@ class _Spent:
             self.unknown += seconds
 
     def add_memory(self, amount: int | None) -> None:
-        """Add memory in use at one time."""
+        """Keep the peak of the memory in use at one time."""
         if amount is not None:
             self.peak = max(self.peak or 0, amount)
 

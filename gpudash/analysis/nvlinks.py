@@ -52,6 +52,6 @@ def _links_to(cell: str | None) -> int:
 
 
 def _is_unbridged(topology: Topology | None) -> bool:
-    """Whether a GPU without NVLinks may just have no bridge: others are linked in pairs."""
+    """Whether a GPU without NVLinks may just lack a bridge: others are linked in pairs at most."""
     links = topology.links if topology else ()
     return all(sum(cell is not None and cell[:2] == "NV" for cell in row) < 2 for row in links)

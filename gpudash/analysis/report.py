@@ -66,7 +66,7 @@ class _Row:
             self.energy = (self.energy or 0.0) + use.energy_mj
 
     def add_peak(self, amount: int | None) -> None:
-        """Add memory in use at one time."""
+        """Keep the peak of the memory in use at one time."""
         if amount is not None:
             self.peak = max(self.peak or 0, amount)
 

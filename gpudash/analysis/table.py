@@ -25,7 +25,7 @@ GAP = 2
 """Cells between two columns."""
 
 COMFORT_PRIORITY = 2
-"""Columns up to this priority precede bars and the full width of the growing column."""
+"""Columns up to this priority are kept before bars and the growing column's full width."""
 
 _MIN_GROWING = 8
 _STAGES = ((10, 0), (10, 16), (16, 24), (24, 48))
@@ -104,7 +104,7 @@ def amount(
 
 
 def number(value: float | None) -> float:
-    """Return the sort key of an absent value: less than any other."""
+    """Return the sort key of a value; an absent one is less than any other."""
     return -1.0 if value is None else float(value)
 
 
@@ -187,7 +187,7 @@ def _narrow(fitted: FittedColumn[Row]) -> FittedColumn[Row]:
 
 
 def _squeezed(fitted: list[FittedColumn[Row]], excess: int) -> list[FittedColumn[Row]]:
-    """Return the columns, with the widest text columns narrowed by the excess, if possible.
+    """Return the columns, with the widest text column narrowed by the excess, as far as it goes.
 
     Text cut there has a mark, but at the edge of the screen it has none.
     """

@@ -44,7 +44,7 @@ class _Found(Struct, frozen=True):
     holder: Holder
 
     def rank(self, minor: int) -> tuple[int, int]:
-        """Return a sort key: first CUDA contexts, which open the node many times, and old ones."""
+        """Return a sort key: CUDA contexts first, which open the node many times, then by age."""
         return -self.opened[minor], self.holder.start_ticks or 0
 
 

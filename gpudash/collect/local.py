@@ -28,7 +28,7 @@ from gpudash.model.process import EXITED, Holder, LastRead, Process, ProcessDevi
 from gpudash.model.snapshot import Host, Snapshot
 
 _MIN_UNACCOUNTED_BYTES = 256 << 20
-"""The driver itself may keep less besides its processes; a lone CUDA context takes more."""
+"""Less than this may be the driver's own; a lone CUDA context takes more."""
 
 
 def open_source(
@@ -268,7 +268,7 @@ def _last_pids(devices: Iterable[Device]) -> Iterable[int]:
 def name_last_processes(
     devices: tuple[Device, ...], running: Mapping[int, Process]
 ) -> tuple[Device, ...]:
-    """Return the devices with the last running processes of silent ones named.
+    """Return the devices with the last processes of silent ones named, without those that ended.
 
     A running process may be in a call that hangs, and thus be the culprit.
     """
@@ -313,7 +313,7 @@ def explain_memory(
     *,
     abandoned: Set[int] = frozenset(),
 ) -> tuple[tuple[Device, ...], tuple[Holder, ...]]:
-    """Return the devices, and the processes that may hold unowned memory, each once.
+    """Return the devices, and who may hold memory that no `listed` process owns, each once.
 
     `abandoned` are the indices of GPUs of which a listed process has exited. A device without its
     own memory gets the host's sizes. Without a reader, there is no search.

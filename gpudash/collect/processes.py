@@ -180,7 +180,7 @@ class ProcessReader:
         return self._gone_reason
 
     def _unseen(self, pid: int, reason: str) -> Process:
-        """Return a hidden process, with the data of one that has exited."""
+        """Return a process that is not shown, with its last known data if it has exited."""
         known = self._known.get(pid)
         before = known.process if known else self._exited.get(pid)
         if before is None or reason != EXITED:

@@ -94,7 +94,7 @@ class Flag(Struct, frozen=True):
 
 
 class _Named(Struct, frozen=True):
-    """What has some names."""
+    """A kind of values that are among the names of one field of `Choices`."""
 
     names: str
     """The field of `Choices` with the names."""

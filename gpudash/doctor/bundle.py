@@ -170,7 +170,7 @@ def _brief(process: _Runs) -> _Runs:
     if not process.command_line:
         return process
     program, *arguments = process.command_line
-    # The first argument of a title that a process gives itself includes options and paths.
+    # A title that a process gives itself is all in its first argument, with options and paths.
     name = program.partition(" ")[0].rpartition("/")[2]
     kept = SafeText(name), SafeText(f"({counted(len(arguments), 'argument')})")
     return replace(process, command_line=kept)

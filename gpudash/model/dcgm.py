@@ -13,7 +13,7 @@ XID: dict[Generation, str] = {"legacy": "DCGM_FI_DEV_XID_ERRORS", "4.9": "DCGM_F
 """The last XID error, which is not a field of a device."""
 
 _LEGACY_UNITS = {Unit.BYTE: (1 / (1 << 20), "in MiB"), Unit.MILLIWATT: (1e-3, "in W")}
-"""The factor to DCGM's values up to 4.8, and the note in the help."""
+"""The factor that converts a value for DCGM up to 4.8, and the note in its help."""
 _RATIO = (0.01, "as a ratio")
 """The same for DCGM's profiling metrics: percentages here, 0 to 1 there."""
 _NEW_UNITS = {
@@ -30,7 +30,7 @@ class DcgmMetric(NamedTuple):
 
     name: str
     factor: float
-    """The factor to the field's value."""
+    """The factor by which the field's value is multiplied."""
     note: str
     """The unit if it differs: `in MiB`."""
 

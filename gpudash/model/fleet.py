@@ -332,7 +332,7 @@ class Event(Struct, frozen=True, kw_only=True):
 
 
 def mark_of(events: Sequence[Event]) -> tuple[int, float] | None:
-    """Return number and last instant of events, which identify them; None for none."""
+    """Return number and last instant of events, which change with more events; None for none."""
     return (len(events), events[-1].at.timestamp()) if events else None
 
 
@@ -372,7 +372,7 @@ class FleetRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_brief: bool = False
     """Whether only a first picture is awaited; the sources list what is missing."""
     retries: Annotated[int, Meta(ge=0)] = 0
-    """Counts how often the user asked to reconnect hosts at once."""
+    """Counts how often the user asked to connect disconnected hosts without delay."""
 
 
 FLEET_SCHEMA = 1

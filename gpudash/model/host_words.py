@@ -71,5 +71,5 @@ FINDING_WORDS: dict[str, FindingWords] = {
 
 
 def finding_words(rule: str) -> FindingWords:
-    """Return the words for a host whose worst finding is a rule's; a newer rule has its name."""
+    """Return the words for a host by the rule of its worst finding; for a newer rule, its name."""
     return FINDING_WORDS.get(rule) or FindingWords(rule, "!")

@@ -64,7 +64,8 @@ _PLAIN_KEYS = _words(
     "num n max min count total per dim size len length seq kv no is has use with skip any all "
     "json yaml hot compose random rng"
 )
-# A reference is not a secret: "password-file", "api_key_env"; "eos_token", "token_id", "two-pass".
+# Neither a reference to a secret nor a kind or count of tokens is one: "password-file",
+# "api_key_env"; "eos_token", "token_id", "two-pass".
 _REFERS_TO = _words("file path dir stdin prompt env name")
 _COUNTS_BEFORE = _words(
     "pad eos bos unk sep cls mask stop special image max min num per one two single multi"
@@ -135,7 +136,7 @@ def has_marks(text: str) -> bool:
 
 
 def _is_next_option(text: str, start: int = 0) -> bool:
-    """Whether it is another option rather than a value that begins with a dash, such as `-x`."""
+    """Whether it is another option and not a value, which may begin with a dash like `-x`."""
     if text.startswith("--", start):
         return True
     word = _pattern(_WORD).match(text, start)

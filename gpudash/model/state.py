@@ -25,7 +25,7 @@ class State(Struct, frozen=True, eq=False):
     id: str
     """Its id in documents: `Device.status`, and `Device.state` if it is unreadable."""
     word: str
-    """In the STATUS column and, after a number, in the header; capitals if unreadable."""
+    """In the STATUS column and, after a number, in the header; capitals if it cannot be read."""
     fact: str
     """The text after the name of a device, or of several, in the form for `inflected`."""
     level: Level
@@ -91,10 +91,10 @@ STATES: tuple[State, ...] = (
 """Every state, in the order in which the header counts them."""
 
 ACKNOWLEDGED = State("acknowledged", "acknowledged", "[is|are] acknowledged", "unknown")
-"""The header's count of devices with acknowledged faults."""
+"""The state as which the header counts devices with acknowledged faults."""
 _FINE = STATES.index(BUSY)
 COUNTED = (*STATES[:_FINE], ACKNOWLEDGED, *STATES[_FINE:])
-"""All counts of the header, in order: acknowledged faults precede all healthy states."""
+"""All states that the header counts, in order: acknowledged faults precede healthy states."""
 
 RANKS = {state.id: rank for rank, state in enumerate(STATES)}
 """The position in that order, by the id of a state."""

@@ -37,8 +37,8 @@ def encode_handover(
 ) -> dict[str, str]:
     """Return the variable that hands over the events of the last snapshot, none without events.
 
-    A GPU without events in the snapshot keeps those handed over `before`: its collector may have
-    ended before it read that GPU.
+    A GPU whose events are unknown in the snapshot keeps those handed over `before`: its collector
+    may have ended before it read that GPU.
     """
     devices = snapshot.devices if snapshot is not None else ()
     known = {device.uuid for device in devices if device.xid_events is not None}

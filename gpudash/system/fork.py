@@ -325,7 +325,7 @@ def run_isolated(work: Work, seconds: float, total_seconds: float | None = None)
     """Do work in a child, write its output, and return its status.
 
     Raises the child's GpudashError, and DriverError if there is no sign of life for `seconds`, or
-    no answer in `total_seconds`, by default a multiple of that.
+    no answer in `total_seconds`, by default a multiple of `seconds`.
     """
     child = ForkedCall(lambda descriptor: _answer(work, descriptor))
     total, began = total_seconds or _TOTAL_FACTOR * seconds, time.monotonic()

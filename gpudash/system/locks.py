@@ -98,7 +98,7 @@ def acquire(path: str) -> int | None:
         raise
     own = processes.read_stat(os.getpid())
     if own is not None:
-        # It belongs to the open file, like the flock. Without such locks, the lease still holds.
+        # Of the open file, like the flock. A file system without such locks still has the lease.
         request = struct.pack(_FLOCK_STRUCT, fcntl.F_RDLCK, os.SEEK_SET, own.start_ticks, 1, 0)
         with suppress(OSError):
             fcntl.fcntl(descriptor, _F_OFD_SETLK, request)

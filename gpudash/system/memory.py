@@ -10,7 +10,7 @@ from contextlib import suppress
 from ctypes import CDLL
 
 _M_MMAP_THRESHOLD = -3
-"""mallopt's name for the size above which memory is returned as soon as it is freed."""
+"""mallopt's name for the size from which memory is returned as soon as it is freed."""
 _LARGE_BYTES = 1 << 17
 
 

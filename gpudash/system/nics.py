@@ -24,7 +24,7 @@ class NicPlace(NamedTuple):
 
 
 def nics(addresses: Sequence[str | None], root: str = "/sys") -> tuple[NicPlace, ...]:
-    """Return the cards by name; `addresses` are PCI addresses in the kernel's form."""
+    """Return the cards, sorted by name; `addresses` are PCI addresses in the kernel's form."""
     folder = f"{root}/class/infiniband"
     try:
         names = sorted(os.listdir(folder), key=_natural)

@@ -132,9 +132,9 @@ class InForce(Struct, frozen=True):
         return None
 
     def text(self, names: Iterable[str], gpus: Mapping[int, str | None]) -> str | None:
-        """Return why a finding about these GPUs of a host, or about all of it, is not news.
+        """Return why a finding about these GPUs of a host is not news.
 
-        `gpus` are UUIDs by index. None if one of them is not acknowledged.
+        `gpus` are UUIDs by index, none for all of the host. None if one is not acknowledged.
         """
         names, which = tuple(names), list[tuple[int | None, str | None]](sorted(gpus.items()))
         found = [self.about(names, *gpu) for gpu in which or [(None, None)]]

@@ -36,7 +36,7 @@ _SERVICES = ("nvidia-cuda-mps", "nv-hostengine")
 
 
 class ShareActivity(Struct):
-    """A process on one device: since when it has been unused, and whether it ever was used."""
+    """A process on one device: since when it has not used it, and whether it ever did."""
 
     unused_since: float | None = None
     worked: bool = False
@@ -138,7 +138,7 @@ class ActivityTracker:
         return self._processes[process.key]
 
     def idle_seconds(self, device: Device) -> float | None:
-        """Return how long a device has at least not computed; None if it does or if unknown."""
+        """Return how long a device has not computed, at least; None if it does or if unknown."""
         return self._idle.get(device.key)
 
     def process_idle_seconds(self, process: Process) -> float | None:

@@ -209,7 +209,7 @@ def _marked(symptoms: Iterable[Symptom], host: Snapshot, known: InForce) -> Iter
 
 
 def marked(snapshot: Snapshot, known: InForce, name: str) -> Snapshot:
-    """Return a snapshot examined by another gpudash, with the acknowledgements of this host.
+    """Return a snapshot examined by another gpudash, with what is acknowledged here.
 
     `name` is the host's name here.
     """

@@ -14,7 +14,7 @@ BUSY_CPU_PERCENT = 20.0
 """From this share of one CPU on, a process counts as working there, and so not as idle."""
 
 _CONTEXT_BYTES = 256 << 20
-"""The driver itself may keep less besides its processes; a lone CUDA context takes more."""
+"""Less than this may be the driver's own; a lone CUDA context takes more."""
 _MARGIN_CELSIUS = 10
 
 

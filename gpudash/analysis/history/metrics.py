@@ -155,7 +155,7 @@ class MetricStore:
 
 
 def _column(key: str | ProcessKey | None, field: str) -> int:
-    """Return a metric's position in rows of a device, process or host; raises ValueError."""
+    """Return a metric's position in rows of a device, process or host; ValueError if none."""
     metrics: tuple[str, ...] = PROCESS_METRICS
     if key is None:
         metrics = HOST_METRICS

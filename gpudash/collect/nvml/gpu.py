@@ -131,10 +131,9 @@ class GpuReader:
     def read(
         self, now: float, known: GpuProcesses | None = None, *, brief: bool = False
     ) -> GpuSample:
-        """Read the values due at `now` (seconds), with `brief` only the most important; never
-        raises.
+        """Read the values due at `now` (seconds), with `brief` only the most important.
 
-        The processes are listed unless a `known` listing is still valid.
+        The processes are listed unless a `known` listing is still valid. Never raises.
         """
         is_outdated = self._sampler is not None and self._sampler.is_outdated
         if is_outdated or (self._sampler is None and now >= self._retry_at):

@@ -96,7 +96,7 @@ class PollGroup:
 
 
 def _note_failure(call: NvmlCall, code: int, values: dict[str, Any]) -> None:
-    """Keep the code of a failed call, 0 for a meaningless answer; drop unsupported ones."""
+    """Keep the code of a failed call, 0 for a meaningless answer; drop it after a success."""
     failed: dict[str, int] = values.setdefault("failed_fields", {})
     for field, _ in call.fields:
         if code or values[field] is None:

@@ -54,7 +54,7 @@ class _Port(Struct, frozen=True):
 
 
 class _Ends(Struct, frozen=True):
-    """The ends of a GPU's NVLinks, by PCI address and to switches, and its CPUs."""
+    """How many of a GPU's NVLinks lead to each PCI address and to switches, and its CPUs."""
 
     direct: dict[Address, int]
     switched: int
@@ -207,7 +207,7 @@ _Known = tuple[str | None, int]
 
 
 class TopologyCache:
-    """Connections between the readable GPUs: read again only when there is a new one.
+    """Connections between the readable GPUs: read again only when one was not covered.
 
     First the ends of each GPU's links are read, then the pairs of each, each GPU in a separate
     task. GPUs that are gone, asleep or silent are left out, so they need no reads.

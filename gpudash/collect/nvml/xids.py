@@ -138,7 +138,7 @@ class XidWatch:
             watch._add(event.eventData, event.gpuInstanceId)
 
     def _add(self, number: int, instance: int) -> None:
-        """Store an event; a repeated one only counts, so that it does not displace others."""
+        """Store an event; a repeated one only adds to its count and displaces no other."""
         xid = XidEvent(
             code=None if number == _UNKNOWN_XID else number,
             seen_at=self._wall_clock(),

@@ -74,7 +74,7 @@ class _Slowdown(Struct, frozen=True):
 
 
 _UNNAMED = "hw-slowdown"
-"""The driver sets it along with either of the two other hardware reasons."""
+"""The driver also sets it along with either of the two other hardware reasons."""
 _COUNTED = (
     ("throttled_sw_thermal_percent", "sw-thermal-slowdown"),
     ("throttled_hw_thermal_percent", "hw-thermal-slowdown"),
