@@ -88,7 +88,7 @@ def is_read_only(path: str) -> bool:
 
 
 def _may_forbid_signals(text: str, document: dict[str, Any], values: dict[str, Any]) -> bool:
-    """Whether a file mentions `read_only` in an unknown way."""
+    """Whether a file mentions `read_only` in a way that is not understood."""
     if _READ_ONLY in document:
         return _READ_ONLY not in values
     return any(_READ_ONLY in line.partition("#")[0] for line in text.split("\n"))

@@ -68,7 +68,7 @@ def descendants(
 
     `brief` omits owner and command line, which the kernel may be slow to return. Sessions and
     process groups do not matter; a process whose parent ended belongs to the one that adopted it.
-    Of several related PIDs, the lower one counts.
+    Of several related PIDs, the nearest one above a process counts.
     """
     boot_time = processes.boot_time()
     seen = _brief if brief else _process
