@@ -785,7 +785,7 @@ def device_label(index: int, parent: int | str | None = None) -> SafeText:
 
 
 def device_labels(devices: Sequence[Device]) -> dict[str, SafeText]:
-    """Return the label of each device by key, `?` for a GPU that is not listed."""
+    """Return the label of each device by key; a GPU that is not listed is `?` in it."""
     parents = {device.uuid: device.index for device in devices if not device.is_mig}
     return {
         device.key: device_label(

@@ -95,7 +95,7 @@ class _Forked:
     """
 
     def __init__(self, call: Callable[[], int], *, is_detached: bool = False) -> None:
-        """Start it; a detached one outlives us, and only SIGKILL ends it."""
+        """Start it; a detached one outlives us, and no signal but SIGKILL ends it."""
         parent = None if is_detached else os.getpid()
         self._status: int | None = None
         # Our handlers must not run in the child, and raise there.
@@ -186,8 +186,8 @@ class ForkedProcess(_Forked):
 def detach(call: Callable[[], object], *, keep: Collection[int]) -> None:
     """Run a call in a process that outlives us, in its own session, and is not our child.
 
-    Only SIGKILL ends it, and of our open files it has only `keep`. Raises OSError if the system has
-    no processes left.
+    No signal but SIGKILL ends it, and of our open files it has only `keep`. Raises OSError if the
+    system has no processes left.
     """
 
     def run() -> int:
