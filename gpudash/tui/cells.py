@@ -53,7 +53,7 @@ _GAP = 4
 _RUN_BYTES = 20
 """Approximate bytes of a run besides its text."""
 _MIN_MOVED = 8
-"""Minimum number of differing cells for which a part is moved rather than redrawn."""
+"""Differing cells from which a part is moved rather than redrawn, for the same reason."""
 _FEW_BLANKS = 4
 """Blanks at the end of a text to write rather than erase, for the same reason."""
 _PICTURE = re.compile(
@@ -319,7 +319,7 @@ class ScreenBuffer:
 
 
 def _moved(old: Sequence[Cell], row: Sequence[Cell]) -> Iterator[tuple[int, int]]:
-    """Yield parts of rows that were one cell further right, as in growing charts.
+    """Yield the parts of a row that were one cell further right, as in growing charts.
 
     A part extends from its new first column to the column that it vacates.
     """

@@ -62,7 +62,7 @@ class DashboardModel:
         self.findings: tuple[Finding, ...] = ()
         """All findings of the shown snapshot, the worst first."""
         self.notes: list[str] = []
-        """Notes that do not fit the tables: faults of the host, and a hint if no GPU is found."""
+        """What the tables cannot show: faults of the host, and a hint if no GPU is found."""
         self.history = History()
         self.time = feed.timeline(self.history, self.take)
         self.listing = Listing("gpu_memory")

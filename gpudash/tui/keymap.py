@@ -385,7 +385,7 @@ MAP_KEYS = tuple(
 )
 """The keys of the map alone."""
 INNER_KEYS = _under("Pages", VIEW_KEYS[0])
-"""The keys of every page above the map, including those of a host."""
+"""The keys of every page above the map, which the pages of a host have too."""
 TABLE_KEYS = (*(key for key in FLEET_KEYS if key.group == "Sort"), *INNER_KEYS)
 """The keys of the tables alone."""
 GROUP_KEYS = tuple(key for key in FLEET_KEYS if key.group == "Groups")

@@ -73,7 +73,7 @@ class Ranking(Generic[Row]):
         self._order(self._followed)
 
     def sort_beside(self, keys: Sequence[str], step: int) -> None:
-        """Sort by the column `step` places after the present one in `keys`, if there is one."""
+        """Sort by the column `step` places on in `keys`, going round at the ends; not if empty."""
         if keys:
             index = keys.index(self.sort_key) if self.sort_key in keys else 0
             self.sort_by(keys[(index + step) % len(keys)])

@@ -117,7 +117,7 @@ class Overview(Filtering, HostPage):
         self._lay_out()
 
     def _lay_out(self) -> None:
-        """Give the dashboard the terminal without the prompt, a line higher than the keys."""
+        """Give the dashboard the terminal, less the lines of the prompt beyond that of the keys."""
         cells, height = self.size
         covered = self.prompt.lines - 1 if self.prompt.is_open else 0
         self.model.resize(cells, height, covered)

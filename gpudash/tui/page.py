@@ -328,7 +328,7 @@ class Filtering(Page):
         self.prompt.open()
 
     def action_move(self, rows: int) -> None:
-        """Move the cursor, which the filter being typed then returns to."""
+        """Move the cursor, to whose row a filter being typed then returns."""
         super().action_move(rows)
         self.prompt.follow_cursor()
 

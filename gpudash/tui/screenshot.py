@@ -72,7 +72,7 @@ def _write(picture: str, stem: str) -> str:
 
 
 FONT = "ui-monospace, 'DejaVu Sans Mono', 'Cascadia Mono', Menlo, Consolas, monospace"
-"""Fonts with cells about 0.6 times as wide as they are high."""
+"""Fonts with cells about 0.6 times as wide as the font size."""
 
 _REMOTE_FONT = re.compile(r"@font-face\s*\{.*?\}\s*", re.DOTALL)
 _FAMILY = re.compile(r"font-family: Fira Code[^;]*")

@@ -85,7 +85,7 @@ class Terminal(LinuxDriver):
         )
         self.limiter, self.backlog = FrameLimiter(), Backlog()
         self.taken_over_at = -math.inf
-        """When the terminal was last taken over, on the monotonic clock."""
+        """When the terminal was taken over, at first or after a stop, on the monotonic clock."""
         self.curtain = self._screen_entered = app.pre_frame_shown
         """Whether the picture from before the app stays until the app has its own."""
         self.output: NonBlockingWriter | None = None
@@ -326,7 +326,7 @@ class TerminalApp(App[int]):
 
     @property
     def taken_over_at(self) -> float:
-        """When the terminal was last taken over, on the monotonic clock."""
+        """When the terminal was taken over, at first or after a stop, on the monotonic clock."""
         return self.terminal.taken_over_at if self.terminal is not None else -math.inf
 
     def forget_frame(self) -> None:

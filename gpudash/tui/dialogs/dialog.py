@@ -100,7 +100,7 @@ class Dialog(Closing[ScreenResultType], ModalScreen[ScreenResultType]):
         raise NotImplementedError
 
     def on_mount(self) -> None:
-        """Fit the dialog before it is first drawn, since it would fill the terminal."""
+        """Fit the dialog before it is first drawn, or it would fill the terminal at first."""
         self._fit(self.app.size)
 
     def on_resize(self, event: Resize) -> None:

@@ -103,7 +103,7 @@ class KillScreen(Dialog["Answer | None"]):
     ) -> None:
         """Ask about a selection; `offer` precedes the question after a signal that was ignored.
 
-        `answer` is the initial choice; `latest` returns the newest snapshot, whose time dates ages.
+        `answer` is the initial choice; `latest` returns the newest snapshot, to which ages count.
         For `guard_seconds` after the question is readable, keys and clicks are ignored.
         """
         super().__init__(theme)
@@ -119,7 +119,7 @@ class KillScreen(Dialog["Answer | None"]):
         self._title, self._hint = Static(id="title", markup=False), Static(id="hint", markup=False)
         self._text, self._choices = Static(markup=False), Static(id="choices", markup=False)
         self._body = VerticalScroll(self._text, id="body", can_focus=False)
-        # Not Buttons: these take Enter and clicks past `check_action`, and show focus by colour.
+        # No Buttons: they take Enter and clicks past `check_action`, and show focus by colour only.
         self._cancel, self._act = Static(id="cancel", markup=False), Static(id="act", markup=False)
         self._cancel.can_focus = self._act.can_focus = True
         for clickable in (self._choices, self._cancel, self._act):
@@ -140,7 +140,7 @@ class KillScreen(Dialog["Answer | None"]):
 
     @property
     def obeys_from(self) -> float:
-        """The instant from which it accepts keys and clicks: earlier ones were meant for others.
+        """The instant from which it accepts keys and clicks: earlier ones were for what was there.
 
         Text typed to a shell must not answer either.
         """

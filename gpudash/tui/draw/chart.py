@@ -90,8 +90,8 @@ def _step(least: float, unit: Unit) -> float:
 def instants(seconds: float, cells: int, now: str) -> list[tuple[float, str]]:
     """Return the instants labelled below a chart as (share of its width, text), the last `now`.
 
-    Above two days they are whole days, below that hours. Those that would overlap the last are left
-    out.
+    They are whole days in a chart of more than two days, whole minutes in one of more than two
+    minutes. Those that would leave the last no room are left out.
     """
     room = max(1, cells // _TIME_CELLS)
     least = _DAY if seconds > 2 * _DAY else _MINUTE if seconds > 2 * _MINUTE else 1
@@ -160,9 +160,9 @@ def drawn(chart: Chart, cells: int, height: int, theme: Theme) -> Sequence[Line]
 
 
 _AXIS, _TICK, _GRID = 101, 102, 103
-"""plotext's 256 colours used for parts of a chart; those of curves count from 1."""
+"""Those of plotext's 256 colours that stand for parts of a chart; curves count from 1."""
 _MIN_CELLS, _MIN_LINES = 20, 4
-"""A smaller chart has no axis at its left, and none below it."""
+"""Cells from which a chart has an axis at its left, and lines from which it has one below."""
 _LABELLED_CELLS = 40
 """Cells from which several curves are labelled at the right end."""
 _COLORED = re.compile(r"\x1b\[([0-9;]*)m")

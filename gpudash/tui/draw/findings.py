@@ -19,7 +19,7 @@ _MARKS: dict[FindingLevel, str] = {"critical": "!!", "warn": "! ", "info": "  "}
 """Marks before findings, so that their level is not shown by colour alone."""
 _INDENT = 4
 _MAX_SUBJECTS = _MAX_VALUES = 3
-"""Processes or GPUs, and values of each, to show before the advice."""
+"""Processes or GPUs, and values of each, before the advice, which must be near its sentence."""
 
 
 def worst(

@@ -56,7 +56,7 @@ def with_trends(
 
 
 class Grid(Generic[Row]):
-    """Columns that are kept until the width or the rows change, or a value outgrows them.
+    """Columns kept until the width or the rows change, or a value outgrows them or adds one.
 
     `roles` names a column's style in the theme; `curves` draws the stretching columns.
     """
@@ -165,7 +165,7 @@ class Grid(Generic[Row]):
     ) -> list[Segment]:
         """Return the values of a row, stopping after `keep` columns.
 
-        `mark` is drawn in the margin; `shift` omits the first cells of the stretching column.
+        `mark` is drawn in the margin; `shift` omits the first cells of the growing column.
         """
         return [*chain(*self.parts(row, theme, keep=keep, mark=mark, shift=shift))]
 
@@ -213,7 +213,7 @@ class Grid(Generic[Row]):
         return None
 
     def _apply_theme(self, theme: Theme) -> None:
-        """Prepare the common styles of columns, once per theme."""
+        """Prepare the styles of the columns, again only for other columns or another theme."""
         if self._themed_for and self._themed_for[0] is self.fitted and self._themed_for[1] is theme:
             return
         self._themed_for = self.fitted, theme

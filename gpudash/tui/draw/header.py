@@ -75,9 +75,9 @@ def _fitting(
 ) -> tuple[Line, Line]:
     """Return the fullest left and right parts that fit beside each other.
 
-    The day, first of the rights, has priority over the left. The summary stays whole while the
-    interval and the clock can be dropped; then healthy states are dropped, and other states only
-    after the host's name.
+    The day, in the first of the rights, is shown only beside everything that the left has. The
+    summary stays whole while the interval and the clock can be dropped; then healthy states are
+    dropped, and other states only after the host's name.
     """
     name = ("gpudash", theme.header_strong)
     if not host.hostname:

@@ -67,7 +67,7 @@ class Trends:
         return seconds
 
     def filled(self, cells: int) -> str:
-        """Return the time from the first value to the instant shown, and of which span."""
+        """Return the time from the first value to the instant shown, and of how much it may be."""
         first, column, seconds = self._columns(cells)
         span = duration(max(1.0, self._until - max(self._began, float(first * seconds))))
         is_full = column - first + 1 >= cells
@@ -321,7 +321,7 @@ def _heading(
     theme: Theme,
     size: tuple[int, int],
 ) -> Line:
-    """Return the titles, and at the right of the first the time covered by all curves."""
+    """Return the titles, and at the right end the time of all curves and that of a column."""
     cells, curve = size
     left: Line = [Segment(" " * _MARGIN, theme.base)]
     for block, room in zip(blocks, rooms, strict=True):

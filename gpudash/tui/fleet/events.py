@@ -91,8 +91,8 @@ class EventsPage(TablePage[Event]):
     def _sum_lines(self, theme: Theme, cells: int) -> list[Line]:
         """Return lines on what is broken, what else has begun and what was lost, if anything.
 
-        One more says which part of the span has no data. They are as of the instant shown, which is
-        that of the last event up to it.
+        One more says which part of the span has no data. They are as of the instant shown; losses
+        are those of the events up to it.
         """
         model = self.model
         key = self.ranking.rows, model.rows, model.happened.is_whole
@@ -118,7 +118,7 @@ class EventsPage(TablePage[Event]):
         return lines
 
     def _late(self) -> Sequence[str]:
-        """Return from when on sources have data, for those without data of the whole span."""
+        """Return from when on sources have data, for those that lack the start of the span."""
         sources, since = self.model.snapshot.sources, self.model.happened.since
         if since is None or self.feed.collector is None:
             return ()

@@ -107,8 +107,8 @@ class Happened:
     def around(self, then: datetime) -> Iterator[Event] | None:
         """Yield the events around an instant, None while some are unknown.
 
-        An event known to lie between two instants counts at the middle, nearest to most of that
-        time.
+        An event known to lie between two instants counts at the middle: if that is around the
+        instant, so is most of that time.
         """
         if not (self.is_whole and self._covers(then)):
             return None

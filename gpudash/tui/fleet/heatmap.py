@@ -1,4 +1,4 @@
-"""Positions of hosts on the heat map: groups side by side, a cell per GPU, host or several.
+"""Positions of hosts on the heat map: a cell for a GPU, a host or several, groups side by side.
 
 The finest form that fits is used: a line per host with its name and a cell per GPU, then groups
 with a cell per GPU, then groups with a cell per host, then one for several hosts of a group, and
@@ -21,7 +21,7 @@ _GAP = 2
 """Cells between two columns of groups."""
 _MAX_LABEL = 18
 _SHORT_LABEL = 10
-"""Minimum width of a group's name, which matters less than room for cells."""
+"""Maximum width of a group's name where it matters less than room for cells."""
 _MAX_GAP = 10
 """Maximum extra gap between two columns of groups."""
 _DIGITS = re.compile(r"(\d+)")
@@ -164,7 +164,7 @@ def _fitted(
 ) -> Arrangement | None:
     """Return groups in the fewest columns with the fewest lines, None if they do not fit.
 
-    This leaves the lines below the map wider.
+    That leaves most room to what is below the map.
     """
     widest = max((max(run.sizes) for run in runs), default=0)
     if not height or not widest or sum(sum(run.sizes) for run in runs) > cells * height:

@@ -27,7 +27,7 @@ from gpudash.tui.theme import PLAIN, Theme
 from gpudash.tui.widgets.filter_prompt import FilterPrompt
 
 _MIN_FINDINGS, _MAX_FINDINGS, _MIN_MAP = 3, 5, 3
-"""Minimum lines of findings, how many more if there is room, and minimum lines of the map."""
+"""Minimum and maximum lines reserved for findings, and minimum lines of the map."""
 _MIN_CHART = 8
 """Lines of a chart with its heading."""
 _MIN_HOST = 40
@@ -122,7 +122,7 @@ class MapPage(FleetPage):
         chart = past(model, theme, cells, height, is_mean=True) if plan.has_chart else []
         below = [[], *chart, *[[]] * (rest - len(chart) - 1)] if chart else [[]] * rest
         below[:1] = [unexplained][:rest]
-        # Lines that would be empty show more findings, but for one below the map and the chart.
+        # Empty lines show more findings, but for one below the map and one below the chart.
         spare = rest - (len(chart) + 2 if chart else 1)
         if findings and spare > 0:
             shown = least + spare
@@ -252,7 +252,7 @@ class MapPage(FleetPage):
         """Return the heading with the painting and the letters' meanings; then the remaining
         letters.
 
-        If there is no room for a map of some hosts, the heading says so.
+        If there are hosts but no room for their map, the heading says so.
         """
         model = self.model
         if model.rows and not self._arrangement.lines:

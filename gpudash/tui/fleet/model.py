@@ -87,7 +87,7 @@ class FleetModel:
 
     snapshot = EMPTY
     revision = 0
-    """Counts the snapshots shown."""
+    """Counts what was shown: a new snapshot, or another filter."""
     retries = 0
     """How often the user asked to reconnect silent hosts at once."""
     chart_metric, chart_seconds = METRICS[0], SPANS[0]

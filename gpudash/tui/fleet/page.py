@@ -258,7 +258,7 @@ class FleetPage(Filtering, Wheel):
         return ()
 
     def action_acknowledge(self) -> None:
-        """Acknowledge the findings under the cursor, or undo that."""
+        """Acknowledge what is wrong with the hosts and GPUs under the cursor, or undo that."""
         if self.model.time.is_recorded:
             self.show_message("a recording shows what was acknowledged then")
         elif not self.places:

@@ -66,7 +66,7 @@ class Filtered(Protocol):
         """Remember the present state for `take_back`."""
 
     def follow_cursor(self) -> None:
-        """Remember the item under the cursor, which returns there whenever that matches."""
+        """Remember the item under the cursor: the cursor returns to it whenever it matches."""
 
     def apply(self, text: str) -> FilterError | None:
         """Show the matches, ignoring an invalid or incomplete word; return the error."""
@@ -206,7 +206,7 @@ class FilterPrompt(Vertical):
         self.post_message(self.Resized())
 
     def follow_cursor(self) -> None:
-        """Remember the item under the cursor, which returns there whenever that matches."""
+        """Remember the item under the cursor: the cursor returns to it whenever it matches."""
         self._filtered.follow_cursor()
 
     def on_input_changed(self, message: Edit.Changed) -> None:

@@ -120,7 +120,7 @@ _MIN_BELOW = 5
 
 
 class DeviceView(View):
-    """Shows everything about a GPU or a MIG instance, with one metric charted beside others'.
+    """Shows everything about a GPU or a MIG instance, a metric of it charted beside that of others.
 
     Keys switch to the other devices.
     """
@@ -239,7 +239,7 @@ class DeviceView(View):
 
     def _range(self) -> str:
         loading = "loading: " if self.charting.is_loading else ""
-        # The minimum and the mean are those of its minutes.
+        # The minimum and the mean come from its numbers per minute.
         by = " by the minute" if self.charting.seconds in LONG else ""
         return f"{loading}last {span(self.charting.seconds)}{by}"
 

@@ -34,7 +34,7 @@ LONG = (3600, 21600, 86400)
 _MINUTE = 60
 _MAX_LONG_POINTS = 240
 _POINTS = 120
-"""Minimum number of points for the numbers beside the chart."""
+"""Points from which the numbers beside the chart are taken."""
 _MAX_CURVES = 8
 """Maximum number of distinguishable curves in one chart."""
 _MAX_POINTS = 480
@@ -190,7 +190,7 @@ class Charting:
         return self._history.series(key, name, seconds, points + 1, time.until)
 
     def _extents(self, key: str, name: str, time: Time) -> Sequence[Extent | None]:
-        """Return a metric over the time; for hours, the last values read, and read them again."""
+        """Return a metric over the time; for hours, what was read last, and read what is due."""
         if self.seconds not in LONG:
             return self._history.extents(key, name, self.seconds, _POINTS, time.until)
         points = min(_MAX_LONG_POINTS, self.seconds // _MINUTE)
@@ -261,7 +261,7 @@ def title(
     theme: Theme,
     cells: int,
 ) -> Line:
-    """Return the charted metric, `of` which device, its numbers over the time, and their names."""
+    """Return the charted metric, `of` which device, its numbers over the `time`, and that."""
     now = short(getattr(device, field.name), field.unit)
     head = [Segment(f" {field.label}{of}  ", theme.title), Segment(now, theme.strong)]
     right = [Segment(f" {time} ", theme.dim)]

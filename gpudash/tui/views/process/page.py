@@ -24,7 +24,7 @@ from gpudash.tui.views.process.facts import ProcessDetails, command_is_cut, cuda
 _WIDE = 150
 """Width from which family and environment are beside the rest."""
 _FEW = 8
-"""Part of the height that family and environment may take to be below the rest."""
+"""Family and environment are below the rest if they take at most 1/8 of the height."""
 _COLUMN_GAP = 3
 _MIN_GRAPH, _MAX_GRAPH = 3, 14
 _BEGINNING = 4
