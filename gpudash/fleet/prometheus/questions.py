@@ -65,7 +65,7 @@ class Query(NamedTuple):
     """Whether nothing is known of any host without it."""
     is_brief: bool = False
     """Whether a first picture waits for it."""
-    is_brief_if_late: bool = False
+    is_brief_late: bool = False
     """Whether it is repeated as often as a brief query while hosts are late."""
     is_long: bool = False
     """Whether it takes long, and can be split by devices."""
@@ -86,7 +86,7 @@ class Query(NamedTuple):
         if self.name == "main":
             return min(_MAX_MAIN_SECONDS, max(self.period, cost / _MAIN_SHARE))
         period = self.period
-        is_brief = self.is_brief or (is_late and self.is_brief_if_late)
+        is_brief = self.is_brief or (is_late and self.is_brief_late)
         if period < inf and (is_brief or not has_hosts):
             period = min(period, max(INTERVAL_SECONDS, cost / _BRIEF_SHARE))
         return period * min(_MAX_STRETCH, max(1.0, load / _SHARE))
@@ -292,6 +292,14 @@ def _take_targets(picture: Picture, rows: list[Row], _at: float) -> None:
     picture.take_targets(failing, (row.labels for row in rows if row.number))
 
 
+def _dates(picture: Picture) -> Iterable[Metric]:
+    return picture.memory.dates.terms()
+
+
+def _take_dates(picture: Picture, rows: list[Row], at: float) -> None:
+    picture.memory.dates.take(rows, at)
+
+
 def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
     """Return all queries in the order in which they are first made: what is seen first is first.
 
@@ -302,9 +310,7 @@ def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
     change = queries.last_change(look_back_seconds)
     others = (n for n in sorted(FIELDS, key=_period) if n not in (UTILIZATION, *_SEEN_FIRST))
     identity, main = _all(Catalog.identity), _all(Catalog.main)
-    power = _all(lambda catalog: catalog.field(POWER))
     shrinking = _all(lambda catalog: catalog.exporters("scrape_samples_scraped"))
-    shrinks = _remember(Memory.take_shrinks)
     losses, past_xids = _remember(Memory.take_losses), _remember(Memory.take_past_xids)
     return (
         Query("names", 600, after="", is_core=True),
@@ -317,31 +323,23 @@ def questions(look_back_seconds: float = DAY_SECONDS) -> tuple[Query, ...]:
         Query("down", 30, _targets, _take_targets, queries.series, "past"),
         Query("xids", 60, _xids, _remember(Memory.take_xids), after="past"),
         Query("lost", 60, _lost, _remember(Memory.take_last_seen), seen, "past"),
-        Query("shrinks", inf, shrinking, shrinks, _shrinks, "xids"),
+        Query("shrinks", inf, shrinking, _remember(Memory.take_shrinks), _shrinks, "xids"),
         Query("losses", 300, _lost_often, losses, _losses, "shrinks"),
         Query("past xids", 300, _unsteady(_last_xids), past_xids, _codes, "xids"),
         Query("undated xids", 60, _undated_xids, _remember(Memory.take_xid_times), unlike, "xids"),
         _since("idle", 300),
         _since("held", 300),
         Query("intervals", 120, _all(Catalog.exporters), Picture.take_scrapes, queries.scrapes),
-        Query(
-            "ages", 60, main, Picture.take_ages, queries.ages, "intervals", is_brief_if_late=True
-        ),
+        Query("ages", 60, main, Picture.take_ages, queries.ages, "intervals", is_brief_late=True),
         *map(_field, others),
         Query("worn", 600, _all(Catalog.worn), Picture.take_worn),
         Query("users", 60, _all(Catalog.users), Picture.take_users),
-        Query("frozen", inf, power, Picture.take_frozen, queries.frozen),
+        Query("frozen", inf, _all(lambda c: c.field(POWER)), Picture.take_frozen, queries.frozen),
         Query("changes", 60, _frozen, _remember(Memory.take_changes), change, "frozen"),
         _since("idle", LONG_SECONDS, "5m"),
         _since("held", LONG_SECONDS, "5m"),
         _since("held before", LONG_SECONDS, "5m", _held_before, after="held 60m"),
         Query("last used", 60, _rested, _remember(Memory.take_last_used), used, "held before 60m"),
         Query("last given", 60, _given, _remember(Memory.take_given), used, "idle 60m"),
-        Query(
-            DATES,
-            inf,
-            lambda picture: picture.memory.dates.terms(),
-            lambda picture, rows, at: picture.memory.dates.take(rows, at),
-            queries.last_outside(look_back_seconds),
-        ),
+        Query(DATES, inf, _dates, _take_dates, queries.last_outside(look_back_seconds)),
     )
