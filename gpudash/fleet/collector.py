@@ -67,7 +67,7 @@ class Collector:
     def pasts(
         self, since: datetime, until: datetime
     ) -> Iterator[tuple[SafeText, Iterable[FleetSnapshot]]]:
-        """Yield the name of each source with its past, as of `Source.past`."""
+        """Yield the name of each source with its past, as `Source.past` returns it."""
         for source in self._sources:
             yield source.read().report.name, source.past(since, until)
 

@@ -281,7 +281,7 @@ class DemoSource(Source):
     # Numbers
 
     def _host(self, host: int, now: float, *, is_brief: bool = False) -> FleetHost:
-        """Return a host at an instant; a brief one has only the values that events need."""
+        """Return a host at an instant; a brief one lacks ages and values that no event needs."""
         present = self._faults_at(host, now)
         kinds = {fault.kind: fault for fault in present}
         silent = kinds.get("down") or kinds.get("frozen")

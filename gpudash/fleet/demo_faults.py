@@ -39,7 +39,7 @@ MESSAGES = {
 def kept_busy(
     faults: Iterable[HostFault], seconds: float
 ) -> Iterator[tuple[tuple[int, int], float]]:
-    """Yield the host and GPU of loads kept busy at a time from the start, and for how long."""
+    """Yield host and GPU of each GPU kept busy `seconds` from the start, and for how long."""
     for each in faults:
         if each.kind == "kept-alive" and each.at <= seconds < each.until:
             for place in product(each.hosts, each.gpus):
@@ -47,7 +47,7 @@ def kept_busy(
 
 
 def faults(hosts: int, gpus: int) -> tuple[HostFault, ...]:
-    """Return one of each, on a host of its own; a small fleet has those that fit."""
+    """Return some of each kind, on hosts of their own but for two; a small fleet has what fits."""
     whole, last = tuple(range(gpus)), gpus - 1
     taken: set[int] = set()
 

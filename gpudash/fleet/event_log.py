@@ -11,7 +11,7 @@ from gpudash.model.fleet import Event, FleetSnapshot
 from gpudash.model.process import Lease
 
 MAX_KEPT = 1 << 14
-"""Beyond this, the oldest events of jobs are dropped first: a filter reads all events per key."""
+"""Beyond this, the oldest events of jobs go first: each key typed in a filter reads all events."""
 _SAME_SECONDS = 600.0
 """How far apart two sources, or a source and the watch, may see the same event."""
 
@@ -58,7 +58,7 @@ class Log:
 
 
 def together(known: Sequence[Event], more: Sequence[Event]) -> list[Event]:
-    """Return the known events and those of `more` not among them, even seen a little apart."""
+    """Return the known events and the others of `more`: two seen a little apart may be one."""
     moments: dict[object, list[datetime]] = {}
     # There may be far more known events: those before the first other one cannot match.
     first = min((each.at for each in more), default=None)

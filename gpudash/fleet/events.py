@@ -66,7 +66,7 @@ class Changes:
         self._fresh: set[str] = set()
         """Hosts that first appear in the newest snapshot."""
         self._lost: list[tuple[SafeText | None, LastGpu]] = []
-        """GPUs that first lack their job in the newest snapshot, each with its cluster."""
+        """GPUs first lost in the newest snapshot, with no job on them; each with its cluster."""
         self._outliers: frozenset[str] = frozenset()
         """GPUs that are hotter than others but not slowed down."""
         self._left: set[HostKey | str] = set()

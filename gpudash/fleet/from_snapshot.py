@@ -50,8 +50,8 @@ class SnapshotReader:
     def read(self, snapshot: Snapshot) -> FleetHost:
         """Return the host of a snapshot.
 
-        It keeps the name that it was asked by, whatever it calls itself. Findings that it does not
-        report are computed here. GPUs that it had are expected for a day.
+        It keeps the name that it was asked by, whatever it calls itself. Findings and
+        statuses that it lacks are computed here. GPUs that it had are expected for a day.
         """
         if snapshot.findings is None or any(each.status is None for each in snapshot.devices):
             snapshot = self._diagnosis.examine(snapshot)

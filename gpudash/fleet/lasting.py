@@ -14,7 +14,7 @@ from gpudash.model.text import SafeText
 
 
 class Bound(NamedTuple):
-    """The bounds of a device's field: at least one value, and below another."""
+    """The bounds of a device's field: at least `least`, and below `below`."""
 
     field: str
     least: float = -inf

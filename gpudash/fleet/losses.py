@@ -207,7 +207,7 @@ def broken(rows: Iterable[HostRow]) -> tuple[str, ...]:
 def begun(
     rows: Iterable[HostRow], events: Iterable[Event], since: datetime, at: datetime
 ) -> Mapping[str, int]:
-    """Return by word the lasting states that began after an instant, without an event.
+    """Return by word the states that began after `since` and hold at `at`, without an event.
 
     These are hosts that send nothing new, and GPUs that are hot, slow or held idle, if it is known
     since when.

@@ -230,7 +230,7 @@ def _given(
 ) -> FleetDevice:
     """Return a device with the data of its host's scheduler.
 
-    If it names its own job, that identifies it: a scheduler may number GPUs differently.
+    If the device names its job, that identifies it: a scheduler may number GPUs differently.
     """
     if device.job is None:
         other = None if device.parent_uuid is not None else given.get(device.index)

@@ -19,7 +19,7 @@ from gpudash.model.errors import UsageError
 from gpudash.model.text import clean, did_you_mean
 
 MAX_HOSTS = 4096
-"""More than one machine can reach by ssh."""
+"""More hosts than ssh from one machine can handle."""
 
 SLURM = "slurm:"
 

@@ -285,8 +285,8 @@ def _about(
 ) -> Iterator[tuple[int | str | None, Acknowledgement]]:
     """Yield the acknowledgements of a host, each with the UUID or index of its GPU.
 
-    A UUID that is not listed is matched with a GPU without one, or with any missing GPU; otherwise
-    another GPU has taken its place.
+    A UUID that is not listed is that of the GPU with its index, if this has none, or of any missing
+    GPU; otherwise another GPU has taken its place.
     """
     gpus = [each for each in host.devices if each.parent_uuid is None]
     listed = {each.uuid for each in gpus}
@@ -313,7 +313,7 @@ def _lost_seconds(host: FleetHost, index: int | None, uuid: str | None) -> float
 
 
 def _jobs(known: Mapping[JobKey, FleetJob], hosts: Iterable[FleetHost]) -> tuple[FleetJob, ...]:
-    """Return the jobs of these hosts with their GPUs' activity, including unscheduled ones."""
+    """Return the jobs of these hosts with their GPUs' activity, even if only devices name them."""
     names: set[str] = set()
     by_job: dict[JobKey, list[GpuRow]] = {}
     for host in hosts:

@@ -60,8 +60,7 @@ def ssh_command(
     config: str | None = None,
     terminal: bool = False,
 ) -> list[str]:
-    """Return the ssh command that runs a command there; raises UsageError for a bad host, or no
-    ssh.
+    """Return the ssh command that runs one on a host; raises UsageError for a bad host or no ssh.
 
     `config` is ssh's -F. With `terminal`, the far end has one and may ask for passwords.
     """
@@ -170,7 +169,7 @@ def decode_line(line: bytes) -> Snapshot | None:
 
 
 MAX_SHOWN = 240
-"""Length of a foreign line, of which the beginning is shown."""
+"""Bytes that are kept of a foreign line, of which a part is shown."""
 
 
 def answer_text(line: bytes) -> str:

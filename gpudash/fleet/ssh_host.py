@@ -39,7 +39,7 @@ class SshLimits(Limits, frozen=True, kw_only=True):
     retry: float = 5.0
     max_retry: float = 300.0
     jitter: float = 0.2
-    """Random variation, so that hosts that failed together do not all reconnect at once."""
+    """Share by which delays vary, so that hosts that failed together do not reconnect together."""
     pause: float = 0.25
     """How long a host that has just sent something is not read: this bounds its cost."""
     exit: float = 2.0

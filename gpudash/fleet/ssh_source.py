@@ -135,7 +135,7 @@ class SshSource(Source):
         return min(times, default=inf)
 
     def ask(self, request: FleetRequest) -> None:
-        """Connect all hosts, even those that refused the login; ssh knows no past."""
+        """Connect unconnected hosts, even those that refused the login; ssh knows no past."""
         if request.retries == self._retries:
             return
         self._retries = request.retries

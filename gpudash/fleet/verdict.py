@@ -33,7 +33,7 @@ def verdict(
     is_asking: bool,
     is_part: bool = False,
 ) -> Verdict:
-    """Return the summary of findings about hosts at an instant, and how many hosts answer.
+    """Return the summary of findings about hosts at an instant, `answering` of which answer.
 
     Acknowledged findings are not news, and unknown is not taken for well: if hosts are silent, it
     says on how many nothing is critical, and if a finding's start is unknown, it does not say that

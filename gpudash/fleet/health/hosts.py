@@ -42,7 +42,9 @@ DRIVER_SKEW = rule(170, "driver-skew", "hosts with another driver than most")
 DRAINED = rule(180, "hosts-drained", "hosts on which the scheduler starts no job, and why")
 
 _MIN_FREE_HOSTS, _WHOLE_SHARE = 4, 0.35
-"""Fragmented: the free GPUs of this many hosts, with less than this share on wholly free hosts."""
+"""Fragmented: at least as many free GPUs as this many hosts have, less than this share of them
+on hosts that are wholly free.
+"""
 _MIN_SKEW_HOSTS = 3
 _MANY, _MANY_SHARE, _MAX_GROUPS = 8, 0.1, 3
 """This many hosts, and this share of all, are hardly silent for separate reasons."""
@@ -87,7 +89,7 @@ def silent_hosts(survey: Survey) -> Iterator[Symptom]:
 
 
 def _is_put_away(host: FleetHost) -> bool:
-    """Whether only its scheduler knows a host, and gives a reason for its absence: not news."""
+    """Whether only its scheduler knows a host, and says why it is not in use: not news."""
     return host.state == "no-metrics" and host.drain_reason is not None
 
 

@@ -77,7 +77,7 @@ class Survey:
         self.computing: dict[str | None, list[GpuRow]] = {}
         """Busy GPUs by their name."""
         self.free: list[tuple[FleetHost, int, bool]] = []
-        """Hosts with free GPUs, how many, and whether these are all that it should have."""
+        """Hosts with free GPUs, how many, and whether these are all that the host should have."""
         self.sizes: Counter[int] = Counter()
         """How many hosts there are by number of GPUs."""
         for host in snapshot.hosts:

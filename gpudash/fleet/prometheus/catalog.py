@@ -178,7 +178,7 @@ class Catalog(NamedTuple):
                 yield term._replace(condition=used, bound=there)
 
     def uses(self) -> Iterator[tuple[Dialect, list[Metric], list[Metric]]]:
-        """Yield, for each dialect, the terms that show a device computing and those for held."""
+        """Yield for each dialect the terms that show whether a device computes, and is held."""
         for dialect in self._chosen():
             bare = self._bare(dialect) if self.choices[dialect.name].has_bare else ()
             yield dialect, [*self._main(dialect), *bare], self._holding(dialect)

@@ -136,7 +136,7 @@ def _through(proxy: SplitResult, text: str) -> str:
 
 
 def _proxy_refusal(proxy: SplitResult, reason: str) -> str:
-    """Return the meaning of a proxy's answer to a failed connection."""
+    """Return the meaning of a proxy's answer that refuses a connection."""
     name = public_url(proxy.geturl())
     if "407" not in reason:
         return f"the proxy {name} refuses the connection: {reason}"

@@ -16,8 +16,8 @@ from gpudash.fleet.prometheus.workers import Workers
 from gpudash.model.fleet import Event, FleetSnapshot
 
 _AGAIN_SECONDS = 300.0, 720.0
-"""When the end of the span is read again: with coarse steps, and with exporters scraped every
-minute or more rarely, a loss shows only then.
+"""After how long the end of the span is read again: with coarse steps, and with exporters scraped
+every minute or more rarely, a loss shows only then.
 """
 _LAST_SECONDS, _LAST_SPANS = 600.0, 3
 """How long that end is at least, and in multiples of the first answer's `within_seconds`: two

@@ -55,9 +55,9 @@ class GpuPast:
         self.indices: list[tuple[float, int]] = []
         """Its indices, each with the time from which it had it."""
         self.spans: list[tuple[float, float, Person | None]] = []
-        """The spans in which others had them."""
+        """Its ended series: from when to when, and who had it by their labels."""
         self.xids: list[tuple[float, int, str]] = []
-        """The times of its errors, by metric."""
+        """The times and codes of its errors, and the metric of each."""
         self.hot: list[float] = []
         """The steps at which it was throttled."""
 
@@ -186,7 +186,7 @@ def host_at(
 
 
 def _lasting(known: tuple[float, Sequence[FleetDevice]]) -> tuple[bool, float, bool]:
-    """Sort GPUs that may have been exchanged first, and among them those without a UUID."""
+    """Sort GPUs that are gone and have no UUID first, then those not seen for longest."""
     seen, (device, *_) = known
     is_there = device.state == "ok"
     return device.uuid is not None or is_there, seen, is_there

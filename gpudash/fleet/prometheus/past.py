@@ -60,7 +60,7 @@ _LOOKS = 60
 _INSTANTS = 5
 """Further instants at which the devices are listed."""
 _COUNTED_SECONDS, _MAX_COUNTS = 600, 1_000_000
-"""Seconds in which to count scrapes, and how many such counts of all devices to make."""
+"""The least seconds in which scrapes are counted, and the most counts, over all devices."""
 _MAX_WINDOW = 600
 _MAX_SILENT = 200
 """Hosts whose exporters are asked whether they answered while the GPUs were gone."""
@@ -175,7 +175,7 @@ class Past:
             for row, at, count in self._range(counts, looks, devices):
                 hosts.setdefault(frozenset(row.metric.items()), {})[at] = count
             for each in hosts.values():
-                # Of two counts in a row, one includes the time when a host came or went.
+                # Of two counts in a row, at most one is of a time in which a host came or went.
                 pairs = sorted(
                     max(each[at], each[at - length]) for at in each if at - length in each
                 )

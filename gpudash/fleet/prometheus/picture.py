@@ -223,7 +223,7 @@ class Picture:
         return [host for host in hosts if is_percent[host.is_percent]]
 
     def hosts(self, now: float) -> tuple[FleetHost, ...]:
-        """Return all hosts that have values, by name, as known at the server's time `now`."""
+        """Return all hosts by name, as known at the server's time `now`; none before an answer."""
         if not self.now:
             return ()
         self._take_holds(now)
@@ -265,7 +265,7 @@ class Picture:
         return tuple(sorted(jobs, key=lambda job: (-job.devices, job.id, job.cluster or "")))
 
     def _present(self, devices: Iterable[KnownDevice]) -> list[KnownDevice]:
-        """Return the devices in the last complete answer, or in partial ones since."""
+        """Return the devices seen since the last complete answer, at most `PARTIAL_SECONDS` ago."""
         oldest = max(self.memory.complete_at, self.now - PARTIAL_SECONDS)
         return [device for device in devices if device.seen_at >= oldest]
 
@@ -396,7 +396,8 @@ class Picture:
     def _take_holds(self, now: float) -> None:
         """Decide which devices are held, from all answers so far.
 
-        A job may be as old as the device's idle time; notable memory needs an answer to prove it.
+        A job there from the first may be as old as its device's idle time; notable memory needs
+        the proof of an answer.
         """
         for device in self.inventory.devices():
             used = device.values.get(MEMORY)

@@ -207,8 +207,8 @@ def ages(term: Metric) -> str:
 def scrapes(term: Metric) -> str:
     """Query how often the targets of each job were scraped in `SCRAPED_SECONDS`.
 
-    If the server has just started, extrapolate from the first part of the span, or from the last
-    if scrapes were as rare as there.
+    If only the last minutes have samples, as of a server that has just started, extrapolate from
+    these; if the last quarter has less than its share, from that.
     """
     by = ", ".join(("job", *CLUSTER_LABELS))
     whole, last, first = (

@@ -216,7 +216,7 @@ def _frozen(picture: Picture) -> Iterable[Metric]:
 def _shrinks(term: Metric) -> str:
     """Query exporters whose number of series keeps changing within a day, and how often.
 
-    Only those of hosts without GPUs or with lost ones: that many changes mean three losses.
+    There are fewer while GPUs or hosts are lost: that many changes mean three losses.
     """
     return f"changes({term.selector}[1d]) >= {2 * FLAPPING - 1}"
 

@@ -285,7 +285,7 @@ class PastUse(Past):
         return found
 
     def _peaks(self, end: float, span: str) -> dict[KnownHost, int]:
-        """Return the peak memory in use on hosts."""
+        """Return the most memory that was in use at once on all GPUs of each host, in bytes."""
         found: dict[KnownHost, int] = {}
         for dialect, compute, memory in self._inventory.catalog.uses():
             by_gpu, _, _ = self._labels(dialect, compute, memory)
@@ -345,7 +345,7 @@ class PastUse(Past):
 
 
 def _asked(terms: _Terms) -> Iterable[tuple[str, str, str, bool | None]]:
-    """Return what to sum up, how, the query, and True for allocated GPUs only, False for others."""
+    """Return what to sum up, how, the query, and if of allocated GPUs or others; None for all."""
     energy_held = f"({terms.energy}) and ({terms.held})" if terms.energy and terms.held else ""
     return (
         ("held", "count", terms.there, True),
@@ -410,7 +410,7 @@ def _busy_bound(term: Metric) -> str:
 
 
 def _of_instances(terms: _Terms, fine: _Terms, by: str) -> _Terms:
-    """Return terms in which a computing instance does not count others of its GPU as held."""
+    """Return terms in which a computing instance does not hide another one of its GPU."""
     texts = (fine.rests, fine.held_idle, fine.unknown)
     rests, held_idle, unknown = (f"max by ({by}) ({text})" if text else "" for text in texts)
     return terms._replace(rests=rests, held_idle=held_idle, unknown=unknown)
