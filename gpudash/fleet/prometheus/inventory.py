@@ -83,7 +83,7 @@ class Inventory:
             yield from host.devices.values()
 
     def set_names(self, names: Iterable[str]) -> None:
-        """Set the metric names of the server; if none is known, assume all known ones."""
+        """Set the metric names of the server; if it has none of the known ones, assume all."""
         there, known = set(names), known_series()
         found = frozenset(each for each in known if self.catalog.name_of(each) in there)
         self.catalog = self.catalog._replace(names=found or frozenset(known))

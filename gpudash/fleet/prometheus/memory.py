@@ -390,7 +390,7 @@ class Memory:
     def recent_xid(self, device: KnownDevice, now: float) -> tuple[int | None, float | None]:
         """Return the last error of a device and how long ago it was, if that is recent.
 
-        If it has none, return an error that needs a person and lasted for a while.
+        If it has none, return an error of the look back that needs a person, without its age.
 
         An error that needs a person counts as recent even if it may be older than all samples,
         which do not go back far.
