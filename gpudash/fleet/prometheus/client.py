@@ -15,19 +15,25 @@ import zlib
 from base64 import b64encode
 from collections.abc import Mapping
 from contextlib import closing
-from functools import lru_cache, partial
+from functools import cache, partial
 from gzip import GzipFile
 from http.client import HTTPResponse
 from socket import socket
 from typing import Any
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import unquote
 
 import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError, ProtocolError
 
 from gpudash.fleet.prometheus.endpoint import Endpoint, parse, permitted
-from gpudash.fleet.prometheus.failures import PrometheusError, failure, refusal, shortened
+from gpudash.fleet.prometheus.failures import (
+    PrometheusError,
+    failure,
+    refusal,
+    shortened,
+    unwrapped,
+)
 from gpudash.model.errors import UsageError
 from gpudash.model.text import clean
 
@@ -129,13 +135,14 @@ class Client:
         self._used_at = time.time()
         was_kept, self._is_kept = self._is_kept, False
         address = self._address
+        query = f"?{address.query}" if address.query and not parameters else ""
         headers = {**_HEADERS, **self._endpoint.headers}
         if login is not None:
             headers["Authorization"] = login
         try:
             response = self._pools.request(
-                url=address.origin + address.path + path,
-                fields=parameters or parse_qsl(address.query, keep_blank_values=True),
+                url=address.origin + address.path + path + query,
+                fields=parameters,
                 headers=headers,
                 timeout=urllib3.Timeout(total=_left(deadline)),
                 **(_GET if self._only_get or path not in _FORMS else _POST),
@@ -143,8 +150,9 @@ class Client:
             with closing(response):
                 body = _body(response)
         except (HTTPError, OSError, EOFError, ValueError, zlib.error) as error:
+            inner = unwrapped(error)
             if not was_kept or not isinstance(error, ProtocolError):
-                raise failure(error, address, self._endpoint.withheld) from None
+                raise failure(inner, address, self._endpoint.withheld) from None
         else:
             self._is_kept = True
             self.can_lag = "X-Server-Hostname" in response.headers
@@ -153,9 +161,7 @@ class Client:
 
     def _manager(self) -> urllib3.PoolManager:
         """Return a manager of the connection to the server or its proxy."""
-        own = self._endpoint
-        files = own.ca_file, own.certificate_file, own.key_file
-        context = _tls(*files) if self._address.is_tls else None
+        context = _tls(self._endpoint) if self._address.is_tls else None
         proxy = self._address.proxy
         if proxy is None:
             pools = urllib3.PoolManager(ssl_context=context)
@@ -242,18 +248,25 @@ def _check_headers(headers: Mapping[str, str]) -> None:
             raise UsageError(f"cannot send the header '{clean(name, 100)}': {expected}")
 
 
-# Loading the authorities that the host trusts takes 20 ms.
-@lru_cache(maxsize=8)
-def _tls(ca_file: str | None, certificate_file: str | None, key_file: str | None) -> ssl.SSLContext:
+def _tls(endpoint: Endpoint) -> ssl.SSLContext:
     """Return the TLS context; raises UsageError for unusable certificate files."""
+    if endpoint.ca_file is None and endpoint.certificate_file is None:
+        return _system_tls()
     try:
-        context = ssl.create_default_context(cafile=ca_file)
-        if certificate_file is not None:
-            context.load_cert_chain(certificate_file, key_file, _no_password)
+        context = ssl.create_default_context(cafile=endpoint.ca_file)
+        if endpoint.certificate_file is not None:
+            context.load_cert_chain(endpoint.certificate_file, endpoint.key_file, _no_password)
     except (OSError, ssl.SSLError) as error:
-        files = ", ".join(filter(None, (ca_file, certificate_file, key_file)))
+        names = (endpoint.ca_file, endpoint.certificate_file, endpoint.key_file)
+        files = ", ".join(filter(None, names))
         raise UsageError(f"cannot use the certificates {files}: {error}") from None
     return context
+
+
+@cache
+def _system_tls() -> ssl.SSLContext:
+    """Return the TLS context of the host's authorities, which take 20 ms to load."""
+    return ssl.create_default_context()
 
 
 def _no_password() -> str:

@@ -144,14 +144,23 @@ def _proxy_refusal(proxy: SplitResult, reason: str) -> str:
     return f"the proxy {name} {verb} (407)"
 
 
+def unwrapped(error: Exception) -> Exception:
+    """Return the error that urllib3 has wrapped, as a cause or an argument, without its frames.
+
+    These refer to it in turn, which only the garbage collector would undo, if it runs.
+    """
+    error.__traceback__ = None
+    while inner := [each for each in (error.__cause__, *error.args) if isinstance(each, Exception)]:
+        error = inner[0]
+        error.__traceback__ = None
+    return error
+
+
 def failure(error: Exception, address: ServerUrl, withheld: str | None) -> PrometheusError:
     """Return why there was no complete answer of a server, or of the proxy before it.
 
     `withheld` is as for `refusal`.
     """
-    # An error wrapped by urllib3 is either the cause or an argument.
-    while inner := [each for each in (error.__cause__, *error.args) if isinstance(each, Exception)]:
-        error = inner[0]
     if (proxy := address.proxy) is None:
         text = _failure_text(error, address.host, address.port)
     elif reason := str(error).partition("Tunnel connection failed: ")[2]:

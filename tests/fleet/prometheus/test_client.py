@@ -1,5 +1,6 @@
 """Requests to a server that does all that servers and what stands before them do."""
 
+import gc
 import json
 import shutil
 import ssl
@@ -330,6 +331,36 @@ def test_its_library_writes_nothing_over_the_screen() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert run.stderr == b""
+
+
+def test_a_failure_leaves_nothing_to_the_garbage_collector() -> None:
+    with faulty() as other:
+        pass
+
+    def fail() -> None:
+        for url in (other.url, "http://a..b"):
+            client = Client(Endpoint(url=url))
+            try:
+                ask(client)
+            except PrometheusError:
+                client.close()
+
+    fail()
+    gc.collect()
+    gc.disable()
+    try:
+        fail()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+
+
+def test_the_query_of_an_exporter_is_sent_as_it_is(server: Faulty) -> None:
+    query = "?a=%FF&debug&x=1;y=2"
+    client = Client(Endpoint(url=f"{server.url}/metrics{query}"), "exporter")
+    client.request("", [], PATIENCE)
+    client.close()
+    assert server.seen[0].path == f"/metrics{query}"
 
 
 def test_nothing_listens(server: Faulty) -> None:
