@@ -24,7 +24,7 @@ _PAGE = """\
   gpudash help TOPIC     reference: keys, filter, settings, findings, ...
 
 {others}
-Options of each: gpudash COMMAND --help
+Options of each: gpudash COMMAND --help; of all: gpudash --help-all
 
   --gpu LIST             only these GPUs: 0,2-3, UUID prefixes, PCI bus ids
   --host NAMES           another host, or many, by ssh: lab7, gpu[01-16], @group
@@ -36,7 +36,6 @@ Options of each: gpudash COMMAND --help
   --format F             {formats}
 
 Options of nvidia-smi and gpustat work as well: --query-gpu, --json=gpustat, ...
-gpudash --help-all lists every option.
 """
 _SHOWN = frozenset({"kill", "pick", "doctor", "help"})
 

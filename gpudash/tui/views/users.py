@@ -90,7 +90,6 @@ class UsersView(View):
         self._table = UserTable()
         self._counted: Snapshot = EMPTY
         self._everyone: User = all_users(EMPTY)
-        self._page = 1
 
     @property
     def keys_in_force(self) -> tuple[Key, ...]:
