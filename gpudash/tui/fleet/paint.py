@@ -317,6 +317,12 @@ def _driver(row: HostRow, _device: FleetDevice | None = None) -> Sequence[str]:
     return [row.host.driver_version or "?"]
 
 
+def _owners(row: HostRow) -> Sequence[str]:
+    """Return the users of each GPU: those of its instances once."""
+    found = ((gpu_of(each), user) for each in row.devices for user in each.users)
+    return [user for _, user in dict.fromkeys(found)]
+
+
 PAINTINGS = (
     Painting(
         "utilization",
@@ -371,7 +377,7 @@ PAINTINGS = (
     Painting(
         "owner",
         "",
-        lambda row: [user for each in row.devices for user in each.users],
+        _owners,
         lambda _, device: device.users,
         Painter.name,
     ),

@@ -158,6 +158,19 @@ def test_nothing_has_its_word_in_the_legend(title: str) -> None:
     assert ". none" in "".join(segment.text for segment in line)
 
 
+def test_a_user_of_several_instances_of_a_gpu_counts_once() -> None:
+    instances = [
+        device(0, "busy", label=f"0:{n}", parent_uuid="GPU-0", users=("ada",)) for n in range(3)
+    ]
+    whole = device(1, "busy", users=("ada",))
+    painting = next(each for each in PAINTINGS if each.title == "owner")
+    rows = host_rows(fleet((host(0, devices=(*instances, whole)),)))
+    painter = Painter(painting, rows, IN_ASCII)
+    painter.glyph(Cell((0,), None))
+    (line,) = painter.legend(80)
+    assert "ada 2" in "".join(segment.text for segment in line)
+
+
 @pytest.mark.parametrize(("status", "is_height"), [("busy", True), ("lost", False)])
 def test_a_digit_under_the_cursor_has_its_meaning_in_the_legend(
     status: str, is_height: bool
